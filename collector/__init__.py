@@ -1,0 +1,1 @@
+"""Runs inside training: standard library only until it starts."""

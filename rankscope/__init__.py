@@ -1,0 +1,1 @@
+"""rankscope: where every nanosecond of a distributed PyTorch training step went, and what to change."""
