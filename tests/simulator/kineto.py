@@ -1,0 +1,178 @@
+"""Writes a rank's recording as PyTorch's profiler does (torch >= 2.8): Kineto's layout, arguments, ids and arrows.
+
+Microseconds carry three decimals and count from `baseTimeNanoseconds`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rankscope.simulator.engine import Arrival, DeviceWork, Group, HostSpan, Recorded, RuntimeCall
+from rankscope.simulator.mesh import ALL_GATHER, REDUCE_SCATTER
+
+BASE_NS = 1_767_225_600_000_000_000  # baseTimeNanoseconds, the same in every file
+ORIGIN_NS = 864_000_000_000_000  # common time 0 after the base: ten days of uptime
+CALLBACK_IDS = {
+    "cudaLaunchKernel": 211, "cudaLaunchKernelExC": 430, "cudaMemcpyAsync": 41, "cudaStreamSynchronize": 131,
+    "cudaDeviceSynchronize": 165, "cudaStreamWaitEvent": 147, "cudaMalloc": 20, "cudaFree": 22,
+}  # fmt: skip
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RankTrace:
+    """One rank's recording, ready to be written."""
+
+    rank: int
+    world: int
+    host: str
+    device: int
+    clock_offset_ns: int
+    groups: tuple[Group, ...]
+    recorded: Recorded
+
+    @property
+    def pid(self) -> int:
+        """The process, and its training thread."""
+        return 41_000 + self.rank
+
+    def text(self) -> str:
+        """The whole file."""
+        begin, end = self._span_ns()
+        events = [*self._process_names(begin), *self._events(), *self._closing(begin, end)]
+        head = "".join(f"  {json.dumps(key)}: {json.dumps(value)},\n" for key, value in self._head().items())
+        name = json.dumps(f"rank-{self.rank}.json")
+        body = ",\n".join(events)
+        return f'{{\n{head}  "traceEvents": [\n{body}\n  ],\n  "traceName": {name}\n}}\n'
+
+    def _head(self) -> dict[str, object]:
+        groups = [
+            {
+                "pg_name": group.name, "pg_desc": group.description, "backend_config": "cuda:nccl",
+                "pg_size": len(group.ranks), "ranks": list(group.ranks),
+            }
+            for group in self.groups
+        ]  # fmt: skip
+        device = {
+            "id": self.device, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_014_020_096, "computeMajor": 9,
+            "computeMinor": 0, "maxThreadsPerBlock": 1024, "warpSize": 32, "numSms": 132,
+        }  # fmt: skip
+        return {
+            "schemaVersion": 1,
+            "deviceProperties": [device],
+            "distributedInfo": {
+                "backend": "nccl", "rank": self.rank, "world_size": self.world, "pg_count": len(groups),
+                "pg_config": groups, "nccl_version": "2.27.5",
+            },
+            "cuda_runtime_version": 12_080,
+            "cuda_driver_version": 12_080,
+            "trace_id": f"{self.rank + 1:032X}",
+            "host_name": self.host,
+            "displayTimeUnit": "ms",
+            "baseTimeNanoseconds": BASE_NS,
+        }  # fmt: skip
+
+    def _span_ns(self) -> tuple[int, int]:
+        recorded = self.recorded
+        everything: list[HostSpan | RuntimeCall | DeviceWork] = [*recorded.spans, *recorded.calls, *recorded.works]
+        begin, end = min(e.start_ns for e in everything), max(e.end_ns for e in everything)
+        return begin - 50_000, end + 50_000
+
+    def _process_names(self, begin_ns: int) -> Iterator[str]:
+        for pid, name, label in ((self.pid, "python3", "CPU"), (self.device, "python3", f"GPU {self.device}")):
+            where = f'"ts": {self._at(begin_ns)}, "pid": {pid}, "tid": 0'
+            yield _event(f'"name": "process_name", "ph": "M", {where}', {"name": name})
+            yield _event(f'"name": "process_labels", "ph": "M", {where}', {"labels": label})
+
+    def _closing(self, begin_ns: int, end_ns: int) -> Iterator[str]:
+        where = '"pid": "Spans", "tid": "PyTorch Profiler"'
+        time = f'"ts": {self._at(begin_ns)}, "dur": {_micros(end_ns - begin_ns)}'
+        what = '"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)"'
+        yield _event(f"{what}, {where},\n    {time}", {"Op count": 0})
+        where = f'"pid": "", "tid": "", "ts": {self._at(end_ns)}'
+        yield _event(f'"name": "Record Window End", "ph": "i", "s": "g", {where}')
+
+    def _events(self) -> Iterator[str]:
+        for span in self.recorded.spans:
+            yield self._span(span)
+        for call in self.recorded.calls:
+            yield self._call(call)
+        calls = {call.correlation: call for call in self.recorded.calls}
+        for work in self.recorded.works:
+            yield self._work(work)
+            yield from self._arrow(calls[work.correlation], work)
+
+    def _span(self, span: HostSpan) -> str:
+        if span.category == "python_function":
+            return self._timed(span, span.thread, {"Ev Idx": span.id})
+        args: dict[str, object] = {"External id": span.id, "Record function id": 0}
+        if span.arrival is not None:
+            args |= collective_args(span.arrival) | {"Rank": span.arrival.group.ranks.index(span.arrival.rank)}
+        return self._timed(span, span.thread, args | {"Ev Idx": span.id})
+
+    def _call(self, call: RuntimeCall) -> str:
+        ids = {"External id": call.operator, "cbid": CALLBACK_IDS[call.name], "correlation": call.correlation}
+        return self._timed(call, call.thread, ids)
+
+    def _work(self, work: DeviceWork) -> str:
+        ids = {"External id": work.operator}
+        where = {"device": self.device, "context": 1, "stream": work.stream, "correlation": work.correlation}
+        if work.category == "kernel":
+            shape = {
+                "registers per thread": 96, "shared memory": 0, "blocks per SM": 4.0, "warps per SM": 32.0,
+                "grid": [528, 1, 1], "block": [256, 1, 1], "est. achieved occupancy %": 50,
+            }  # fmt: skip
+            communication = collective_args(work.arrival) if work.arrival else {}
+            return self._timed(work, work.stream, {**ids, "queued": 0, **where, **shape, **communication})
+        rate = work.bytes / max(1, work.end_ns - work.start_ns)
+        return self._timed(work, work.stream, {**ids, **where, "bytes": work.bytes, "memory bandwidth (GB/s)": rate})
+
+    def _timed(self, event: HostSpan | RuntimeCall | DeviceWork, track: int, args: Mapping[str, object]) -> str:
+        if isinstance(event, DeviceWork):
+            category, pid, tid = event.category, self.device, track
+        else:
+            category = event.category if isinstance(event, HostSpan) else "cuda_runtime"
+            pid, tid = self.pid, self.pid + track
+        what = f'"ph": "X", "cat": "{category}", "name": {json.dumps(event.name)}, "pid": {pid}, "tid": {tid}'
+        time = f'"ts": {self._at(event.start_ns)}, "dur": {_micros(event.end_ns - event.start_ns)}'
+        return _event(f"{what},\n    {time}", args)
+
+    def _arrow(self, call: RuntimeCall, work: DeviceWork) -> Iterator[str]:
+        host = f'"pid": {self.pid}, "tid": {self.pid + call.thread}, "ts": {self._at(call.start_ns)}'
+        device = f'"pid": {self.device}, "tid": {work.stream}, "ts": {self._at(work.start_ns)}'
+        for phase, where, bind in (("s", host, ""), ("f", device, ', "bp": "e"')):
+            yield _event(f'"ph": "{phase}", "id": {call.correlation}, {where}, "cat": "ac2g", "name": "ac2g"{bind}')
+
+    def _at(self, ns: int) -> str:
+        return _micros(ORIGIN_NS + self.clock_offset_ns + ns)
+
+
+def collective_args(arrival: Arrival) -> dict[str, object]:
+    """The arguments that PyTorch writes to a collective's operator and kernel."""
+    elements, members = arrival.bytes // FLOAT_BYTES, len(arrival.group.ranks)
+    return {
+        "Collective name": arrival.collective,
+        "In msg nelems": elements // members if arrival.collective == ALL_GATHER else elements,
+        "Out msg nelems": elements // members if arrival.collective == REDUCE_SCATTER else elements,
+        "Group size": members,
+        "dtype": "Float",
+        "In split size": "[]",
+        "Out split size": "[]",
+        "Process Group Name": arrival.group.name,
+        "Process Group Description": arrival.group.description,
+        "Process Group Ranks": str(list(arrival.group.ranks)),
+        "Seq": arrival.seq,
+    }
+
+
+def _micros(ns: int) -> str:
+    return f"{ns // 1000}.{ns % 1000:03d}"
+
+
+def _event(fields: str, args: Mapping[str, object] | None = None) -> str:
+    if args is None:
+        return f"  {{\n    {fields}\n  }}"
+    values = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in args.items())
+    return f'  {{\n    {fields},\n    "args": {{\n      {values}\n    }}\n  }}'

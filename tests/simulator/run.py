@@ -1,0 +1,72 @@
+"""From a scenario to the traces and the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rankscope.simulator.engine import Worker, run
+from rankscope.simulator.kineto import RankTrace
+from rankscope.simulator.mesh import Mesh
+from rankscope.simulator.scenario import Fault, Scenario
+from rankscope.simulator.training import TrainingLoop
+from rankscope.simulator.truth import Planted, Truth
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A simulated run: one trace a rank, and the truth about them."""
+
+    scenario: Scenario
+    traces: tuple[RankTrace, ...]
+    truth: Truth
+
+    def write(self, directory: Path) -> list[Path]:
+        """Write `rank-N.json` for each rank into the directory; the truth stays outside, for the caller to keep."""
+        directory.mkdir(parents=True, exist_ok=True)
+        paths = []
+        for trace in self.traces:
+            path = directory / f"rank-{trace.rank}.json"
+            path.write_text(trace.text(), encoding="utf-8")
+            paths.append(path)
+        return paths
+
+
+def simulate(scenario: Scenario) -> Simulation:
+    """Run the scenario. The same scenario gives the same traces, byte for byte."""
+    workers = [Worker(rank, scenario) for rank in range(scenario.ranks)]
+    meetings = run(workers, lambda worker: TrainingLoop(worker)())
+    mesh = Mesh(scenario)
+    steps = tuple(range(scenario.warmup, scenario.warmup + scenario.steps))
+    truth = Truth(
+        planted=tuple(_planted(fault, scenario, steps) for fault in scenario.faults),
+        steps=steps,
+        clock_offsets_ns=tuple(scenario.clock_offset_ns(rank) for rank in range(scenario.ranks)),
+        windows=tuple(window for worker in workers for window in worker.windows),
+        meetings=tuple(meeting for meeting in meetings if meeting.step >= scenario.warmup),
+    )
+    traces = tuple(
+        RankTrace(
+            rank=worker.rank,
+            world=scenario.ranks,
+            host=f"node{scenario.host(worker.rank)}",
+            device=worker.rank % scenario.ranks_per_host,
+            clock_offset_ns=scenario.clock_offset_ns(worker.rank),
+            groups=mesh.groups(worker.rank),
+            recorded=worker.recorded,
+        )
+        for worker in workers
+    )
+    return Simulation(scenario, traces, truth)
+
+
+def _planted(fault: Fault, scenario: Scenario, steps: tuple[int, ...]) -> Planted:
+    ranks = () if fault.rank is None else (fault.rank,)
+    return Planted(
+        rule=fault.rule,
+        cause=fault.cause,
+        ranks=ranks,
+        group=fault.group,
+        steps=tuple(step for step in steps if any(fault.hits(rank, step) for rank in range(scenario.ranks))),
+        injected_ns=fault.amount_ns,
+    )

@@ -1,0 +1,97 @@
+"""What is simulated: ranks, hosts, the shape of the training job, and the faults planted in it. All in ns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+Sharding = Literal["ddp", "fsdp", "hsdp"]
+Cause = Literal["compute", "data", "host", "unknown"]
+
+
+class FaultKind(StrEnum):
+    """What goes wrong; `faults` has one constructor for each."""
+
+    SLOW_COMPUTE = "slow_compute"
+    SLOW_LOADER = "slow_loader"
+    HOST_PAUSE = "host_pause"
+    SYNC_POINTS = "sync_points"
+    CHECKPOINT = "checkpoint"
+    PAGEABLE_COPY = "pageable_copy"
+    DEVICE_MALLOC = "device_malloc"
+    SLOW_LINK = "slow_link"
+    SLOW_PYTHON = "slow_python"
+    LATE_COMMUNICATION = "late_communication"
+    NO_COMMUNICATION = "no_communication"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One planted fault: `amount_ns` in each step it hits. `rank` None: all ranks; `every` 3: each third step."""
+
+    kind: FaultKind
+    rule: str  # the rule that must find it
+    amount_ns: int = 0
+    rank: int | None = None
+    group: str | None = None  # slow links only: the group whose transfers are slow
+    cause: Cause | None = None
+    every: int = 1
+
+    def hits(self, rank: int, step: int) -> bool:
+        """Whether the fault acts on this rank in this step."""
+        return (self.rank is None or self.rank == rank) and step % self.every == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One job. The defaults are healthy: every loss stays below the threshold at which a rule speaks.
+
+    A step computes for about 3.1 ms a layer; the host needs about half of that to launch it and so runs ahead.
+    """
+
+    ranks: int = 8
+    steps: int = 12
+    warmup: int = 2  # steps before the capture; the captured ones are numbered on from here
+    seed: int = 0
+    sharding: Sharding = "ddp"
+    ranks_per_host: int = 8
+    clock_offsets_ns: tuple[int, ...] = ()  # by host: how far its clock is ahead; missing ones are 0
+    layers: int = 12
+    layers_per_bucket: int = 2  # ddp: layers whose gradients are reduced together
+    layer_bytes: int = 16_777_216  # gradients, and parameters, of one layer
+    bus_bytes_per_s: int = 200_000_000_000
+    link_latency_ns: int = 25_000
+    operator_ns: int = 150_000  # host time between two launches
+    loader_ns: int = 400_000
+    kernel_noise: float = 0.01  # standard deviation of a kernel's duration, relative
+    host_noise: float = 0.05
+    faults: tuple[Fault, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be simulated with ValueError."""
+        if min(self.ranks, self.steps, self.ranks_per_host, self.layers, self.layers_per_bucket) < 1 or self.warmup < 0:
+            raise ValueError("ranks, steps, ranks_per_host, layers, layers_per_bucket: at least 1; warmup: at least 0")
+        if self.sharding == "hsdp" and self.ranks % self.ranks_per_host:
+            raise ValueError("hsdp needs hosts with equally many ranks")
+
+    def amount_ns(self, kind: FaultKind, rank: int, step: int) -> int:
+        """What the faults of this kind add to this step of this rank."""
+        return sum(fault.amount_ns for fault in self.faults if fault.kind is kind and fault.hits(rank, step))
+
+    def has(self, kind: FaultKind) -> bool:
+        """Whether a fault of this kind is planted anywhere."""
+        return any(fault.kind is kind for fault in self.faults)
+
+    def link_ns(self, group: str) -> int:
+        """What slow links add to a step's transfers of this group."""
+        return sum(f.amount_ns for f in self.faults if f.kind is FaultKind.SLOW_LINK and f.group in (None, group))
+
+    def host(self, rank: int) -> int:
+        """The host this rank runs on."""
+        return rank // self.ranks_per_host
+
+    def clock_offset_ns(self, rank: int) -> int:
+        """How far the clock of this rank's host is ahead of common time."""
+        host = self.host(rank)
+        return self.clock_offsets_ns[host] if host < len(self.clock_offsets_ns) else 0

@@ -1,0 +1,63 @@
+"""What really happened in a simulated run, in common time: what no trace file says outright."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """One fault as planted: `injected_ns` is added to each of `steps`; `ranks` is empty where it names no rank."""
+
+    rule: str
+    cause: str | None
+    ranks: tuple[int, ...]
+    group: str | None
+    steps: tuple[int, ...]
+    injected_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """One collective: who arrived when, and the end they share. `transfer_ns` is from the last arrival to the end."""
+
+    group: str
+    seq: int
+    collective: str
+    bytes: int
+    step: int
+    arrivals_ns: dict[int, int]
+    end_ns: int
+
+    @property
+    def transfer_ns(self) -> int:
+        """From the last arrival to the end."""
+        return self.end_ns - max(self.arrivals_ns.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One step on one rank's device: from the end of the work launched before it to the next step's begin."""
+
+    rank: int
+    step: int
+    begin_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The exact truth of one run."""
+
+    planted: tuple[Planted, ...]
+    steps: tuple[int, ...]
+    clock_offsets_ns: tuple[int, ...]  # by rank: how far its clock is ahead of common time
+    windows: tuple[Window, ...]
+    meetings: tuple[Meeting, ...]
+
+    def to_json(self) -> str:
+        """The truth as JSON text, one line for each window and meeting."""
+        parts = asdict(self)
+        lines = [f'"{key}": [\n' + ",\n".join(map(json.dumps, value)) + "\n]" for key, value in parts.items()]
+        return "{" + ",\n".join(lines) + "}\n"
