@@ -80,9 +80,10 @@ class PythonFunctions(Table):
 
 
 class OtherEvents(Table):
-    """Timed events that are no work and no host activity: `cuda_sync`, `overhead`, profiler ranges, categories not known here.
+    """Timed events that are no work and no host activity: `cuda_sync`, `overhead`, profiler ranges, unknown categories.
 
-    They count only for the first and the last timed event of the file. The `Trace` span and events whose pid is text are not here.
+    They count only for the first and the last timed event of the file. The `Trace` span and events whose pid is text
+    are not here.
     """
 
     start_ns = Column(np.int64, "begin, after the file's base")

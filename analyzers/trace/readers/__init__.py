@@ -1,0 +1,66 @@
+"""Readers, one module per format: `sniff(head, name)` says whether a file may be its, `read(path)` reads it. Content decides, never a name."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+
+from rankscope.analyzers.errors import UnreadableTrace
+from rankscope.analyzers.trace.model import Trace
+from rankscope.analyzers.trace.readers import foreign, kineto
+from rankscope.analyzers.trace.readers.heads import Head, head_of
+from rankscope.analyzers.trace.readers.opening import Progress, Text
+
+
+
+class Reader(Protocol):
+    """What a module of this package offers."""
+
+    def sniff(self, head: bytes, name: str) -> bool:
+        """Whether a file that begins so may be this reader's."""
+        ...
+
+    def read(self, path: str, *, progress: Progress | None = None) -> Trace:
+        """Everything the file recorded; UnreadableTrace where that is nothing."""
+        ...
+
+
+READERS: tuple[Reader, ...] = (kineto,)
+SNIFFED = 1 << 16  # decoded bytes
+
+__all__ = ["Head", "head", "read"]
+
+
+def read(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
+    """Everything one file recorded. `progress(bytes read, bytes of the file)` is called as it goes.
+
+    Raises UnreadableTrace with a plain reason for what is no trace, or holds no timed events.
+    """
+    where = os.fspath(path)
+    front = _front(where)
+    for reader in READERS:
+        if reader.sniff(front, os.path.basename(where)):
+            return reader.read(where, progress=progress)
+    raise UnreadableTrace(where, foreign.why_not(front) or "is not a profiler trace")
+
+
+def head(path: str | os.PathLike[str]) -> Head:
+    """What the first megabyte says of a file; UnreadableTrace for what is no trace. None stands for what lies further back."""
+    where = os.fspath(path)
+    front = _front(where)
+    if not any(reader.sniff(front, os.path.basename(where)) for reader in READERS):
+        raise UnreadableTrace(where, foreign.why_not(front) or "is not a profiler trace")
+    return head_of(where)
+
+
+def _front(path: str) -> bytes:
+    with Text(path) as text:
+        front = bytearray(SNIFFED)
+        with memoryview(front) as view:
+            got = filled = text.readinto(view)
+            while got and filled < SNIFFED:
+                got = text.readinto(view[filled:])
+                filled += got
+        if not filled and text.damage:
+            raise UnreadableTrace(path, text.damage)
+        return bytes(front[:filled])

@@ -1,0 +1,197 @@
+"""A window on the text of a file that moves from event boundary to event boundary; the text is never whole in memory.
+
+A cut is only a guess: text that looks like the end of one event and the begin of the next. Proof is in decoding: if a piece
+begins at a true boundary and `[piece]` is valid JSON, its end is a true boundary too. A false cut can fail, never mis-split.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from rankscope.analyzers.errors import UnreadableTrace
+from rankscope.analyzers.trace.readers.opening import Text
+
+PIECE = 1 << 20
+LONGEST = 1 << 26  # bytes of one event, of the head, or of the tail
+KINETO = b"},\n  {"
+BETWEEN = re.compile(rb"\}\s{0,64},\s{0,64}\{")
+KEY = b'"traceEvents"'
+OPENS = re.compile(rb"\s*:\s*\[")
+BOM = b"\xef\xbb\xbf"
+
+
+class Window:
+    """`buffer[begin:end]` is text that is not used up; what lies before `begin` is free to be written over."""
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+        self.buffer = bytearray(2 * PIECE)
+        self.begin = self.end = 1
+        self.looked = 1  # no cut lies before this
+        self.cut = 0  # the comma behind the current piece
+        self.separator, self.comma = KINETO, 1
+        self.ended = False
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+    def rest(self) -> bytes:
+        """The text that is not used up."""
+        return bytes(self.buffer[self.begin : self.end])
+
+    def fill(self) -> bool:
+        """Read up to one more piece; false at the end of the file."""
+        if self.ended:
+            return False
+        kept = len(self)
+        if self.begin > 1:
+            self.buffer[1 : 1 + kept] = self.buffer[self.begin : self.end]
+            self.looked -= self.begin - 1
+            self.begin, self.end = 1, 1 + kept
+        if self.end + PIECE > len(self.buffer):
+            larger = bytearray(2 * len(self.buffer))
+            larger[: self.end] = self.buffer[: self.end]
+            self.buffer = larger
+        with memoryview(self.buffer) as view:
+            got = self.text.readinto(view[self.end : self.end + PIECE])
+        self.end += got
+        self.ended = got == 0
+        return not self.ended
+
+    def next(self) -> memoryview | None:
+        """`[event, ..., event]` up to the last cut in sight; None when no cut is left: the rest is the array's end."""
+        while True:
+            at = self.buffer.rfind(self.separator, max(self.begin, self.looked - len(self.separator)), self.end)
+            if at >= 0:
+                self.cut = at + self.comma
+            elif len(self) > 4 * PIECE:
+                self.cut = self._any_cut()
+            else:
+                self.cut = 0
+            self.looked = self.end
+            if self.cut > self.begin:
+                self.buffer[self.begin - 1], self.buffer[self.cut] = ord("["), ord("]")
+                return memoryview(self.buffer)[self.begin - 1 : self.cut + 1]
+            if len(self) > LONGEST or not self.fill():
+                return None
+
+    def _any_cut(self) -> int:
+        """The last cut in any layout, in what was not looked at yet; from here on this is the layout to look for."""
+        found = 0
+        for match in BETWEEN.finditer(self.buffer, max(self.begin, self.looked - 130), self.end):
+            self.separator, self.comma = match[0], match[0].index(b",")
+            found = match.start() + self.comma
+        return found
+
+    def advance(self) -> None:
+        """The piece is used up."""
+        self.begin = self.cut + 1
+
+    def piece_text(self) -> bytes:
+        """The piece without its brackets, for a reader that takes it apart; the comma behind it comes back."""
+        self.buffer[self.cut] = ord(",")
+        return bytes(self.buffer[self.begin : self.cut])
+
+    def keep(self, used: int) -> None:
+        """Only `used` bytes of the piece are used up: the cut was false, the next lies behind it.
+
+        Text that stays is looked at again only when it has doubled, so that hostile text costs no more than twice its length.
+        """
+        if used == self.cut - self.begin:
+            return self.advance()
+        self.begin += used
+        if used == 0:
+            goal = min(2 * len(self), LONGEST)
+            while len(self) < goal and self.fill():
+                pass
+
+    def drop(self) -> None:
+        """Give up the event at the front, which is longer than any event may be: go on behind the next cut, wherever it is."""
+        while True:
+            match = BETWEEN.search(self.buffer, self.begin + 1, self.end)
+            if match:
+                self.begin = self.looked = self.buffer.index(b",", match.start()) + 1
+                return
+            self.begin = self.looked = max(self.begin, self.end - 130)
+            if not self.fill():
+                self.begin = self.looked = self.end
+                return
+
+
+def enter(window: Window) -> tuple[dict[str, Any], bool]:
+    """Move the window to the first event.
+
+    Returns the keys before `traceEvents`, and whether the file is a bare list of events. UnreadableTrace without such an array.
+    """
+    window.fill()
+    if window.rest()[:3] == BOM:
+        window.begin += 3
+    while True:
+        front = window.rest()
+        if front.lstrip()[:1] == b"[":
+            window.begin += front.index(b"[") + 1
+            _entered(window)
+            return {}, True
+        at = -1
+        while (at := front.find(KEY, at + 1)) >= 0:
+            opens = OPENS.match(front, at + len(KEY))
+            found = _object(front[: opens.end()] + b"]}") if opens else None
+            if opens and found is not None and found.get("traceEvents") == []:
+                window.begin += opens.end()
+                _entered(window)
+                return found, False
+        if len(window) > LONGEST or not window.fill():
+            raise UnreadableTrace(window.text.path, "has no traceEvents: not a profiler trace")
+
+
+def _entered(window: Window) -> None:
+    window.looked = window.begin
+    if len(window) < PIECE:
+        window.fill()
+    learn_separator(window)
+
+
+def learn_separator(window: Window) -> None:
+    """The text between the first two events, which Kineto, json.dump and minifiers lay out each in their own way."""
+    text = bytes(window.buffer[window.begin : window.begin + PIECE]).decode("utf-8", "replace")
+    try:
+        _, end = json.JSONDecoder(strict=False).raw_decode(text, len(text) - len(text.lstrip()))
+    except (ValueError, RecursionError):
+        return
+    match = re.compile(r"\s{0,64},\s{0,64}\{").match(text, end)
+    closing = re.search(r"\s{0,64}\}$", text[max(0, end - 70) : end])
+    if match and closing:
+        between = (closing[0] + match[0]).encode()
+        window.separator, window.comma = between, len(closing[0])
+        window.comma += match[0].index(",")
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    """A JSON object, also with NaN and control characters in it."""
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        try:
+            found = json.loads(text.decode("utf-8", "replace"), strict=False)
+        except (ValueError, RecursionError):
+            return None
+    return found if isinstance(found, dict) else None
+
+
+def leave(window: Window, *, bare: bool) -> dict[str, Any] | None:
+    """The keys behind the array; the window lies on its `]`. None where the file's end is missing or damaged."""
+    while len(window) < LONGEST and window.fill():
+        pass
+    rest = window.rest()[1:].strip()
+    if bare:
+        return None if rest else {}
+    return keys_behind(rest)
+
+
+def keys_behind(rest: bytes) -> dict[str, Any] | None:
+    """The keys in the text behind the array's `]`, to the object's end; None where that is damaged."""
+    return _object(b'{"traceEvents": []' + rest)

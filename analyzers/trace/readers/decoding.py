@@ -1,0 +1,298 @@
+"""The quick tier: pieces of known categories -> columns, without a Python object for what is not kept.
+
+msgspec decodes a piece into one small struct per event; every number is a float, so that encoding the structs of one
+category again as MessagePack gives records of one size, which numpy reads as they lie: 14 ns a value instead of 30.
+A record of another size holds something rare (a collective's arguments, a null, another spelling), which is taken out first.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from decimal import Decimal
+from typing import Any, Literal, Union
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, UnsetType
+
+from rankscope.analyzers.trace.readers import exact_time
+from rankscope.analyzers.trace.readers.categories import COUNTS, KINDS, TEXTS, Kind
+from rankscope.analyzers.trace.readers.columns import MAX_NAMES, Batch, Names
+from rankscope.analyzers.trace.table import Bools, Ints
+from rankscope.analyzers.trace.tables import CollectiveArgs, DeviceAnnotations, DeviceEvents, Flows
+
+NAN = float("nan")
+Field = tuple[str, Any, Any]
+Floats = exact_time.Floats
+
+
+class Surprise(ValueError):
+    """The piece is valid but holds something these records cannot: the forgiving tier takes it."""
+
+
+class Layout:
+    """One category's struct, and where its numbers lie in a MessagePack record."""
+
+    def __init__(self, category: str, kind: Kind, digits: bool) -> None:
+        """`digits`: decode ts as Decimal, for files whose times do not fit a float64."""
+        self.category, self.kind, self.digits = category, kind, digits
+        self.args = self._args()
+        self.event = self._event()
+        self.keys = list(self._numbers())
+        self.timed = "dur" in self.keys
+        self.encode = msgspec.msgpack.Encoder().encode
+        self.record = self._record()
+
+    def _args(self) -> Any:
+        kind = self.kind
+        fields: list[Field] = [(column, float | None if column == "parent_id" else float, NAN) for column in kind.numbers]
+        names = {column: keys[0] for column, keys in kind.numbers.items()}
+        for column, keys in kind.numbers.items():
+            fields += [(f"{column}_too", float | UnsetType, UNSET)] if keys[1:] else []
+            names |= {f"{column}_too": keys[1]} if keys[1:] else {}
+        if kind.shapes:
+            fields.append(("shapes", msgspec.Raw, 0.0))
+            names["shapes"] = "Input Dims"
+        if kind.collectives:
+            fields += [(column, str | UnsetType, UNSET) for column in TEXTS]
+            fields += [(column, float | UnsetType, UNSET) for column in COUNTS]
+            names |= {**TEXTS, **COUNTS}
+        if not fields:
+            return None
+        return msgspec.defstruct("Args", fields, rename=names, gc=False)
+
+    def _event(self) -> Any:
+        kind = self.kind
+        fields: list[Field] = []
+        if kind.table is not None:
+            phase = Literal["X"] if kind.phase == "X" else Literal["i"] if kind.phase == "i" else Literal["s", "f"]
+            fields = [("ph", phase, msgspec.NODEFAULT), ("ts", Decimal if self.digits else float, msgspec.NODEFAULT)]
+            fields += [(key, float, msgspec.NODEFAULT) for key in _plain(kind)]
+            fields += [("name", str, msgspec.NODEFAULT)] if "name_id" in kind.columns else []
+            if self.args is not None:
+                fields.append(("args", self.args, msgspec.field(default_factory=self.args)))
+        return msgspec.defstruct("Event", fields, gc=False, tag_field="cat", tag=self.category)
+
+    def _numbers(self) -> list[str]:
+        kind = self.kind
+        if kind.table is None:
+            return []
+        named = ["name"] if "name_id" in kind.columns else []
+        return ["ts", *_plain(kind), *named, *kind.numbers, *(["shapes"] if kind.shapes else [])]
+
+    def _record(self) -> np.dtype[np.void]:
+        """Where each number lies, found by encoding one event of known numbers."""
+        known = {key: float(n + 1) for n, key in enumerate(self.keys)}
+        event: dict[str, Any] = {key: known[key] for key in self.keys if key in self.event.__struct_fields__}
+        if self.args is not None:
+            event["args"] = self.args(**{key: known[key] for key in self.keys if key in self.args.__struct_fields__})
+        if self.kind.table is not None:
+            event["ph"] = self.kind.phase[0]
+        text = self.encode(self.event(**event))
+        offsets = [text.index(b"\xcb" + struct.pack(">d", known[key])) + 1 for key in self.keys]
+        return np.dtype(
+            {"names": self.keys, "formats": [">f8"] * len(offsets), "offsets": offsets, "itemsize": len(text)}
+        )
+
+    # ---- one group of events -> columns
+
+    def batch(self, group: list[Any], names: Names) -> Batch:
+        """The group's rows. Surprise, OutOfRange or TooCoarse where these records cannot hold them."""
+        starts = self._starts(group) if self.digits else None
+        self._name(group, names)
+        packed = self.encode(group)
+        size = self.record.itemsize
+        head = 1 if len(group) < 16 else 3 if len(group) < 1 << 16 else 5
+        rare = None
+        if len(packed) != head + size * len(group):
+            rare = self._take_rare(group, names)
+            packed = self.encode(group)
+            if len(packed) != head + size * len(group):
+                raise Surprise
+        records = np.frombuffer(packed, self.record, len(group), head)
+        times = 2 if self.timed else 1
+        numbers = np.empty((len(self.keys), len(group)))
+        for row, key in enumerate(self.keys):
+            numbers[row] = records[key]
+        return self._columns(group, numbers[:times], numbers[times:], names, starts, rare)
+
+    def _name(self, group: list[Any], names: Names) -> None:
+        if self.kind.shapes:
+            raw = names.raw
+            for event in group:
+                event.name = names[event.name]
+                args = event.args
+                if args.shapes != 0.0:
+                    text = bytes(args.shapes)
+                    args.shapes = raw[text] if text in raw else _shapes(text, names)
+        elif "name" in self.keys:
+            for event in group:
+                event.name = names[event.name]
+
+    def _starts(self, group: list[Any]) -> Ints:
+        starts = [exact_time.from_number(event.ts) for event in group]
+        if None in starts:
+            raise exact_time.OutOfRange
+        for event in group:
+            event.ts = 0.0
+        return np.array(starts, np.int64)
+
+    def _columns(
+        self, group: list[Any], times: Floats, ids: Floats, names: Names, starts: Ints | None, rare: Batch | None
+    ) -> Batch:
+        kind = self.kind
+        assert kind.table is not None
+        at = exact_time.from_floats(times[0]) if starts is None else starts
+        if len(times) > 1 and not (at / 1000 + times[1]).max() < exact_time.LIMIT_US:
+            raise exact_time.OutOfRange
+        columns: dict[str, Any] = {"start_ns" if len(times) > 1 else "at_ns": at}
+        if len(times) > 1:
+            columns["dur_ns"] = exact_time.from_floats(times[1])
+        absent = np.isnan(ids)
+        ids[absent] = 0.0
+        if np.abs(ids).max(initial=0.0) >= exact_time.WHOLE_US:
+            raise exact_time.OutOfRange
+        valid: dict[str, Bools] = {}
+        whole = ids.astype(np.int64)
+        for row, key in enumerate(self.keys[len(times) :]):
+            column = _COLUMN.get(key, key)
+            columns[column] = whole[row]
+            if absent[row].any():
+                valid[column] = ~absent[row]
+        if "cat_id" in kind.columns:
+            columns["cat_id"] = np.full(len(group), names[self.category], np.int32)
+        if kind.table is Flows:
+            columns["begins"] = np.fromiter([event.ph == "s" for event in group], np.bool_, len(group))
+        if kind.table in (DeviceEvents, DeviceAnnotations):
+            _place(columns, valid)
+        if kind.table is DeviceEvents and "bytes" not in columns:
+            none = np.zeros(len(group), np.bool_)
+            valid |= {"bytes": none, "from_device": none, "to_device": none}
+        return Batch(kind.table, columns, valid, rare)
+
+    # ---- what is rare
+
+    def _take_rare(self, group: list[Any], names: Names) -> Batch | None:
+        """Take other spellings, nulls and collectives' arguments out of the events, so that their records have one size."""
+        if self.args is None:
+            return None
+        spellings = [column for column, keys in self.kind.numbers.items() if keys[1:]]
+        for event in group:
+            args = event.args
+            for column in spellings:
+                other = getattr(args, f"{column}_too")
+                if other is not UNSET:
+                    if np.isnan(getattr(args, column)):
+                        setattr(args, column, other)
+                    setattr(args, f"{column}_too", UNSET)
+            if "parent_id" in self.kind.numbers and args.parent_id is None:
+                args.parent_id = NAN
+        return self._collectives(group, names) if self.kind.collectives else None
+
+    def _collectives(self, group: list[Any], names: Names) -> Batch | None:
+        keys = (*TEXTS, *COUNTS)
+        rows: list[int] = []
+        found: dict[str, list[float]] = {key: [] for key in keys}
+        for row, event in enumerate(group):
+            args = event.args
+            values = [getattr(args, key) for key in keys]
+            if all(value is UNSET for value in values):
+                continue
+            rows.append(row)
+            for key, value in zip(keys, values, strict=True):
+                found[key].append(_argument(key, value, names))
+                setattr(args, key, UNSET)
+        return collective_rows(rows, found, self.kind.table is DeviceEvents)
+
+
+def collective_rows(rows: list[int], found: dict[str, list[float]], on_device: bool) -> Batch | None:
+    """Rows of CollectiveArgs; `found` holds positions of texts, and numbers with NaN for what is absent."""
+    if not rows:
+        return None
+    columns: dict[str, Any] = {"row": np.array(rows, np.int64), "on_device": np.full(len(rows), on_device)}
+    valid: dict[str, Bools] = {}
+    for column, values in found.items():
+        numbers = np.array(values)
+        absent = np.isnan(numbers)
+        numbers[absent] = 0.0
+        if np.abs(numbers).max() >= exact_time.WHOLE_US:
+            raise exact_time.OutOfRange
+        columns[column] = numbers.astype(np.int64)
+        if absent.any():
+            valid[column] = ~absent
+    return Batch(CollectiveArgs, columns, valid)
+
+
+class QuickTier:
+    """Decodes pieces of events whose categories and types are the expected ones."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.digits = False
+
+    def decode(self, piece: memoryview) -> tuple[int, list[Batch]]:
+        """`[event, event, ...]` -> number of events and their rows.
+
+        Raises msgspec.ValidationError, Surprise or OutOfRange for valid text it has no records for, msgspec.DecodeError or
+        RecursionError for text that is not JSON.
+        """
+        decoder, layouts = _decoder(self.digits)
+        events = decoder.decode(piece)
+        groups: dict[Any, list[Any]] = {event: [] for event in layouts}
+        append = {event: group.append for event, group in groups.items()}
+        for event in events:
+            append[type(event)](event)
+        count = len(events)
+        del events
+        try:
+            kept = [(layouts[event], group) for event, group in groups.items() if group and layouts[event].keys]
+            return count, [layout.batch(group, self.names) for layout, group in kept]
+        except exact_time.TooCoarse:
+            if self.digits:
+                raise Surprise from None
+            self.digits = True
+            return self.decode(piece)
+
+
+@functools.cache
+def _decoder(digits: bool) -> tuple[msgspec.json.Decoder[Any], dict[Any, Layout]]:
+    layouts = [Layout(category, kind, digits) for category, kind in KINDS.items()]
+    by_event = {layout.event: layout for layout in layouts}
+    union: Any = Union[tuple(by_event)]  # noqa: UP007
+    return msgspec.json.Decoder(list[union]), by_event
+
+
+def _plain(kind: Kind) -> list[str]:
+    """Numbers beside `ts` at the top of an event."""
+    if kind.table is Flows:
+        return ["id", "pid", "tid"]
+    return [] if kind.phase == "i" else ["dur", "pid", "tid"]
+
+
+_COLUMN = {"name": "name_id", "shapes": "shapes_id", "id": "flow"}
+
+
+def _place(columns: dict[str, Any], valid: dict[str, Bools]) -> None:
+    """Device events without a `device` lie on their pid's, without a `stream` on their tid's."""
+    for column, instead in (("device", "pid"), ("stream", "tid")):
+        mask = valid.pop(column, None)
+        if mask is not None:
+            columns[column] = np.where(mask, columns[column], columns[instead])
+
+
+def _argument(key: str, value: Any, names: Names) -> float:
+    if key in TEXTS:
+        return 0.0 if value is UNSET else names.add(value)
+    return NAN if value is UNSET else value
+
+
+def _shapes(text: bytes, names: Names) -> float:
+    """The position of `Input Dims` in one layout, whatever the file's."""
+    try:
+        found = names.add(msgspec.json.format(text, indent=0).decode() if b"\n" in text else text.decode())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Surprise from None
+    if len(names.raw) < MAX_NAMES:
+        names.raw[text] = found
+    return found

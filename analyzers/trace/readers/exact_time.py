@@ -1,0 +1,47 @@
+"""Microseconds as a file writes them -> whole nanoseconds, exactly."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+
+from rankscope.analyzers.trace.table import Ints
+
+Floats = npt.NDArray[np.float64]
+
+FINE_US = float(2**43)  # below this a float64 tells apart every 0.001 us
+WHOLE_US = float(2**53)  # below this a float64 tells apart every whole us
+LIMIT_NS = 2**63 - 1
+LIMIT_US = LIMIT_NS // 1000
+
+
+class TooCoarse(ValueError):
+    """float64 cannot hold these times to the nanosecond: decode their digits."""
+
+
+class OutOfRange(ValueError):
+    """A time or an id that a float64 of whole numbers, or 63 bits of nanoseconds, cannot hold."""
+
+
+def from_floats(us: Floats) -> Ints:
+    """Nanoseconds of microseconds with at most three decimals; TooCoarse or OutOfRange where float64 is not enough.
+
+    `rint(us * 1000)` would be 1 ns wrong for a quarter of real events: the product is rounded before `rint` sees it.
+    """
+    largest = np.abs(us).max(initial=0.0)
+    if not largest < WHOLE_US:
+        raise OutOfRange
+    whole = np.floor(us)
+    part = us - whole
+    if largest >= FINE_US and part.any():
+        raise TooCoarse
+    return whole.astype(np.int64) * 1000 + np.rint(part * 1000).astype(np.int64)
+
+
+def from_number(us: object) -> int | None:
+    """Nanoseconds of one decoded number (Decimal, int or float), half to even; None where it is no time or over 63 bits."""
+    if isinstance(us, bool) or not isinstance(us, int | float | Decimal) or not -LIMIT_US < us < LIMIT_US:
+        return None
+    return us * 1000 if isinstance(us, int) else int((Decimal(us) * 1000).to_integral_value())

@@ -1,0 +1,130 @@
+"""The reader of PyTorch profiler traces (Kineto), of all ages and vendors."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import msgspec
+
+from rankscope.analyzers.errors import UnreadableTrace
+from rankscope.analyzers.trace.model import Trace, TraceMeta
+from rankscope.analyzers.trace.readers import foreign, meta
+from rankscope.analyzers.trace.readers.columns import Tables
+from rankscope.analyzers.trace.readers.cutting import LONGEST, Window, enter, leave
+from rankscope.analyzers.trace.readers.decoding import QuickTier, Surprise
+from rankscope.analyzers.trace.readers.exact_time import OutOfRange
+from rankscope.analyzers.trace.readers.forgiving import ForgivingTier
+from rankscope.analyzers.trace.readers.opening import Progress, Text
+
+OTHERWISE_VALID = (msgspec.ValidationError, Surprise, OutOfRange)
+NOT_JSON = (msgspec.DecodeError, RecursionError)
+
+
+def sniff(head: bytes, name: str) -> bool:
+    """Whether text that begins so may be a Kineto trace; its name counts for nothing."""
+    return foreign.why_not(head) is None
+
+
+def read(path: str, *, progress: Progress | None = None) -> Trace:
+    """Everything the file recorded; UnreadableTrace where that is nothing."""
+    collecting = gc.isenabled()
+    gc.disable()  # millions of small objects that live for one piece and form no cycles
+    try:
+        with Text(path, progress) as text:
+            return _Reading(text).trace()
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class _Reading:
+    """One file on its way into tables."""
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+        self.window = Window(text)
+        self.tables = Tables()
+        self.quick = QuickTier(self.tables.names)
+        self.forgiving = ForgivingTier(self.tables.names)
+        self.entries = 0
+        self.warnings: list[str] = []
+
+    def trace(self) -> Trace:
+        """Read to the end."""
+        keys, bare = enter(self.window)
+        closed = self._events()
+        behind = leave(self.window, bare=bare) if closed else None
+        tables = self.tables.finish()
+        if not tables:
+            reason = foreign.without_rows(self.forgiving.phases, self.forgiving.times_as_text, self.entries)
+            raise UnreadableTrace(self.text.path, reason)
+        if behind and behind.get("traceEvents"):
+            self.warnings.append("holds traceEvents twice: only the first was read")
+        own = meta.said({**keys, **(behind or {})})
+        return Trace(self._meta(own, truncated=behind is None), self.tables.names.texts, tables)
+
+    def _events(self) -> bool:
+        """Read the array; whether its end was there."""
+        while True:
+            piece = self.window.next()
+            if piece is None:
+                if self.window.ended:
+                    return self._last()
+                self.forgiving.skipped += 1
+                self.warnings.append(f"an event is longer than {LONGEST >> 20} MiB and was left out")
+                self.window.drop()
+            elif self._decoded(piece):
+                self.window.advance()
+            elif self._salvaged():
+                return True
+
+    def _decoded(self, piece: memoryview) -> bool:
+        """Whether the piece was whole events."""
+        try:
+            try:
+                count, batches = self.quick.decode(piece)
+            except OTHERWISE_VALID:
+                count, batches = self.forgiving.decode(piece)
+        except NOT_JSON:
+            return False
+        self.entries += count
+        self.tables.append(batches)
+        return True
+
+    def _salvaged(self) -> bool:
+        """Take what is whole in a piece that is not JSON; whether the array ended in it."""
+        found = self.forgiving.salvage(self.window.piece_text(), last=False)
+        self.entries += len(found.events)
+        self.tables.append(self.forgiving.batches(found.events))
+        if found.closed:
+            self.window.begin += found.used
+        else:
+            self.window.keep(found.used)
+        return found.closed
+
+    def _last(self) -> bool:
+        found = self.forgiving.salvage(self.window.rest(), last=True)
+        self.entries += len(found.events)
+        self.tables.append(self.forgiving.batches(found.events))
+        self.window.begin += found.used
+        return found.closed
+
+    def _meta(self, own: dict[str, Any], *, truncated: bool) -> TraceMeta:
+        skipped = self.forgiving.skipped
+        warnings = [*self.warnings, *self.tables.warnings()]
+        if self.text.damage:
+            warnings.append(self.text.damage)
+        if truncated:
+            warnings.append(f"the file's end is missing or damaged: {self.entries} whole entries were read")
+        if skipped:
+            warnings.append(f"{skipped} damaged entries were left out")
+        return TraceMeta(
+            path=self.text.path,
+            **own,
+            events=self.entries,
+            skipped_events=skipped,
+            truncated=truncated or bool(self.text.damage),
+            unknown_categories=dict(self.forgiving.unknown),
+            warnings=tuple(warnings),
+        )
