@@ -1,0 +1,63 @@
+# `make demo` and `make test` are all a newcomer needs: both set up what they use in .venv, once.
+PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 python3.11,$(shell $(p) -c 'import sys; sys.version_info >= (3, 11) and print("$(p)")' 2>/dev/null)))
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PEER := .venv-hta
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help demo test lint bench bench-quick bench-hta package clean
+
+help:
+	@echo "make demo       simulate an 8-rank run with a slow rank and report it (demo/report.html)"
+	@echo "make test       lint, types, import contracts and all tests"
+	@echo "make lint       the first three only"
+	@echo "make bench      load and analysis benchmarks, against HTA; needs about an hour and 5 GB of disk"
+	@echo "make package    build wheel and sdist, install the wheel elsewhere and run its demo"
+	@echo "make clean      remove all that the other targets made"
+
+# rebuilt when pyproject.toml changes; code needs no reinstall
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "rankscope needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/rankscope demo -o demo
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest
+
+bench: $(READY) bench-hta
+	$(BIN)/python benchmarks/load.py --hta-python $(PEER)/bin/python
+	$(BIN)/python benchmarks/analysis.py
+
+bench-quick: $(READY)
+	$(BIN)/python benchmarks/load.py --quick
+	$(BIN)/python benchmarks/analysis.py --quick
+
+# HTA brings its own, large set of packages; it stays apart from ours
+bench-hta: $(PEER)/.ready
+
+$(PEER)/.ready:
+	$(PYTHON) -m venv $(PEER)
+	$(PEER)/bin/python -m pip install --quiet 'traceinsight>=0.6.1' torch
+	@touch $@
+
+package: $(READY)
+	rm -rf build dist
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv build/fresh
+	build/fresh/bin/python -m pip install --quiet dist/*.whl
+	cd build && fresh/bin/rankscope demo -o demo
+
+clean:
+	rm -rf $(VENV) $(PEER) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
