@@ -39,10 +39,10 @@ class Kind:
 
 
 HOST = Kind(HostEvents, {"external_id": EXTERNAL}, shapes=True, collectives=True)
-RUNTIME = Kind(RuntimeCalls, {"correlation": ("correlation",), "external_id": EXTERNAL})
+RUNTIME = Kind(RuntimeCalls, {"external_id": EXTERNAL, "correlation": ("correlation",)})
 PLACE: Mapping[str, Keys] = {"device": ("device", "inDevice"), "stream": ("stream",)}
 KERNEL = Kind(
-    DeviceEvents, {**PLACE, "correlation": ("correlation",), "external_id": EXTERNAL}, collectives=True
+    DeviceEvents, {"external_id": EXTERNAL, **PLACE, "correlation": ("correlation",)}, collectives=True
 )
 COPIED: Mapping[str, Keys] = {"bytes": ("bytes",), "from_device": ("fromDevice",), "to_device": ("toDevice",)}
 COPY = Kind(DeviceEvents, {**KERNEL.numbers, **COPIED})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import struct
+import sys
 from decimal import Decimal
 from typing import Any, Literal, Union
 
@@ -23,6 +24,8 @@ from rankscope.analyzers.trace.table import Bools, Ints
 from rankscope.analyzers.trace.tables import CollectiveArgs, DeviceAnnotations, DeviceEvents, Flows
 
 NAN = float("nan")
+FILE_ORDER = ("ph", "id", "name", "pid", "tid", "ts", "dur")
+MANY = 64  # odd events in a group, from which on each is looked at
 Field = tuple[str, Any, Any]
 Floats = exact_time.Floats
 
@@ -42,6 +45,7 @@ class Layout:
         self.keys = list(self._numbers())
         self.timed = "dur" in self.keys
         self.encode = msgspec.msgpack.Encoder().encode
+        self.head = 0  # the first 8 bytes of a record
         self.record = self._record()
 
     def _args(self) -> Any:
@@ -67,9 +71,11 @@ class Layout:
         fields: list[Field] = []
         if kind.table is not None:
             phase = Literal["X"] if kind.phase == "X" else Literal["i"] if kind.phase == "i" else Literal["s", "f"]
-            fields = [("ph", phase, msgspec.NODEFAULT), ("ts", Decimal if self.digits else float, msgspec.NODEFAULT)]
-            fields += [(key, float, msgspec.NODEFAULT) for key in _plain(kind)]
-            fields += [("name", str, msgspec.NODEFAULT)] if "name_id" in kind.columns else []
+            types = {"ph": phase, "name": str, "ts": Decimal if self.digits else float}
+            named = {"name"} if "name_id" in kind.columns else set()
+            kept = named | {"ph", "ts", *_plain(kind)}
+            # in the file's order: the decoder looks for the field behind the last one first
+            fields = [(key, types.get(key, float), msgspec.NODEFAULT) for key in FILE_ORDER if key in kept]
             if self.args is not None:
                 fields.append(("args", self.args, msgspec.field(default_factory=self.args)))
         return msgspec.defstruct("Event", fields, gc=False, tag_field="cat", tag=self.category)
@@ -90,6 +96,7 @@ class Layout:
         if self.kind.table is not None:
             event["ph"] = self.kind.phase[0]
         text = self.encode(self.event(**event))
+        self.head = int.from_bytes(text[:8], sys.byteorder)
         offsets = [text.index(b"\xcb" + struct.pack(">d", known[key])) + 1 for key in self.keys]
         return np.dtype(
             {"names": self.keys, "formats": [">f8"] * len(offsets), "offsets": offsets, "itemsize": len(text)}
@@ -106,7 +113,7 @@ class Layout:
         head = 1 if len(group) < 16 else 3 if len(group) < 1 << 16 else 5
         rare = None
         if len(packed) != head + size * len(group):
-            rare = self._take_rare(group, names)
+            rare = self._take_rare(group, self._odd(group, packed, head), names)
             packed = self.encode(group)
             if len(packed) != head + size * len(group):
                 raise Surprise
@@ -173,13 +180,33 @@ class Layout:
 
     # ---- what is rare
 
-    def _take_rare(self, group: list[Any], names: Names) -> Batch | None:
-        """Take other spellings, nulls and collectives' arguments out of the events, so that their records have one size."""
+    def _odd(self, group: list[Any], packed: bytes, head: int) -> list[int]:
+        """Which events have a record of another size: those behind which records no longer lie where they should."""
+        size, odd, row, at = self.record.itemsize, [], 0, head
+        heads = np.dtype({"names": ["head"], "formats": ["u8"], "offsets": [0], "itemsize": size})
+        while row < len(group):
+            if len(odd) > MANY:
+                return list(range(len(group)))
+            rows = min(len(group) - row, (len(packed) - at) // size)
+            wrong = np.frombuffer(packed, heads, rows, at)["head"] != self.head
+            first = int(wrong.argmax()) if wrong.any() else rows
+            if first == rows == len(group) - row and at + rows * size == len(packed):
+                break
+            odd.append(row + first - 1)
+            at += (first - 1) * size + len(self.encode(group[odd[-1]]))
+            row += first
+        return odd
+
+    def _take_rare(self, group: list[Any], odd: list[int], names: Names) -> Batch | None:
+        """Take other spellings, nulls and collectives' arguments out of the odd events."""
         if self.args is None:
-            return None
+            raise Surprise
         spellings = [column for column, keys in self.kind.numbers.items() if keys[1:]]
-        for event in group:
-            args = event.args
+        keys = (*TEXTS, *COUNTS) if self.kind.collectives else ()
+        found: dict[str, list[float]] = {key: [] for key in keys}
+        rows: list[int] = []
+        for row in odd:
+            args = group[row].args
             for column in spellings:
                 other = getattr(args, f"{column}_too")
                 if other is not UNSET:
@@ -188,21 +215,12 @@ class Layout:
                     setattr(args, f"{column}_too", UNSET)
             if "parent_id" in self.kind.numbers and args.parent_id is None:
                 args.parent_id = NAN
-        return self._collectives(group, names) if self.kind.collectives else None
-
-    def _collectives(self, group: list[Any], names: Names) -> Batch | None:
-        keys = (*TEXTS, *COUNTS)
-        rows: list[int] = []
-        found: dict[str, list[float]] = {key: [] for key in keys}
-        for row, event in enumerate(group):
-            args = event.args
             values = [getattr(args, key) for key in keys]
-            if all(value is UNSET for value in values):
-                continue
-            rows.append(row)
-            for key, value in zip(keys, values, strict=True):
-                found[key].append(_argument(key, value, names))
-                setattr(args, key, UNSET)
+            if any(value is not UNSET for value in values):
+                rows.append(row)
+                for key, value in zip(keys, values, strict=True):
+                    found[key].append(_argument(key, value, names))
+                    setattr(args, key, UNSET)
         return collective_rows(rows, found, self.kind.table is DeviceEvents)
 
 
