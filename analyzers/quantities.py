@@ -1,4 +1,4 @@
-"""A number and its unit as text: three significant digits, the unit a reader would choose, never a 0 for what is unknown.
+"""A number and its unit as text: three significant digits, a reader's unit, never a 0 for what is unknown.
 
 The messages of rules and every report use these words, so that one figure reads the same everywhere.
 """
@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 UNKNOWN = "n/a"
 """Shown where a figure is None: it was not recorded or cannot be told."""
 
-_DURATIONS = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"), (60 * 10**9, "min"), (3600 * 10**9, "h"))
+_DURATIONS = ((1, "ns"), (10**3, "µs"), (10**6, "ms"), (10**9, "s"), (60 * 10**9, "min"), (3600 * 10**9, "h"))
 _BYTES = ((1, "B"), (10**3, "kB"), (10**6, "MB"), (10**9, "GB"), (10**12, "TB"), (10**15, "PB"))
 _COUNTS = ((10**6, "million"), (10**9, "billion"))
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """`value` with that many significant digits and without an exponent: 1234.5 -> 1230, 12.345 -> 12.3, 4.0 -> 4.00."""
+    """`value` with that many significant digits, no exponent: 1234.5 -> 1230, 12.345 -> 12.3, 4.0 -> 4.00."""
     if value == 0:
         return "0"
     places = digits - 1 - math.floor(math.log10(abs(value)))

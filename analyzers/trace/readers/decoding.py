@@ -182,20 +182,21 @@ class Layout:
 
     def _odd(self, group: list[Any], packed: bytes, head: int) -> list[int]:
         """Which events have a record of another size: those behind which records no longer lie where they should."""
-        size, odd, row, at = self.record.itemsize, [], 0, head
-        heads = np.dtype({"names": ["head"], "formats": ["u8"], "offsets": [0], "itemsize": size})
-        while row < len(group):
-            if len(odd) > MANY:
-                return list(range(len(group)))
-            rows = min(len(group) - row, (len(packed) - at) // size)
-            wrong = np.frombuffer(packed, heads, rows, at)["head"] != self.head
-            first = int(wrong.argmax()) if wrong.any() else rows
-            if first == rows == len(group) - row and at + rows * size == len(packed):
-                break
-            odd.append(row + first - 1)
-            at += (first - 1) * size + len(self.encode(group[odd[-1]]))
-            row += first
-        return odd
+        size, odd, row, at = self.record.itemsize, list[int](), 0, head
+        while len(odd) <= MANY:
+            rows = min(len(group) - row, (len(packed) - at - 8) // size + 1)
+            heads = np.ndarray(max(rows, 0), np.uint64, packed, at, (size,)) == self.head
+            right = rows if heads.all() else int(heads.argmin())
+            if right == len(group) - row and at + right * size == len(packed):
+                return odd
+            if right <= 0:
+                raise Surprise
+            odd.append(row + right - 1)
+            at += (right - 1) * size + len(self.encode(group[odd[-1]]))
+            row += right
+            if row == len(group):
+                return odd
+        return list(range(len(group)))
 
     def _take_rare(self, group: list[Any], odd: list[int], names: Names) -> Batch | None:
         """Take other spellings, nulls and collectives' arguments out of the odd events."""

@@ -1,0 +1,114 @@
+"""Sequence alignment of one rank's collectives with another's, where the file gives them no sequence number.
+
+Two captures begin and end at different moments, so the first (or any) collective of one may be missing in the other: front order
+would pair each with its neighbour and invent a whole iteration of waiting. The pairing sought keeps the order, leaves out as few as
+possible, and makes the ends agree: a collective ends on all ranks together, whenever they came.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from rankscope.analyzers.intervals import Ints, Spans
+
+EXTRA: Final = 2  # collectives that either side may lack beyond the difference in number
+MAX_SKIPS: Final = 64  # a longer side with more than this to spare is not the same sequence
+AMBIGUOUS: Final = 1.5  # (ours) below this many times the best spread, the second-best pairing is as likely
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Pairs (first[i], second[i]) of positions. `offset_ns`: second's clock minus first's. `spread_ns`: mean |difference of ends|.
+
+    `margin`: how many times larger the second-best pairing's spread is.
+    """
+
+    first: Ints
+    second: Ints
+    offset_ns: int
+    spread_ns: float
+    margin: float
+
+
+def align(a: Spans, b: Spans, offset_ns: int | None) -> Alignment | None:
+    """Pair two sequences of collectives (each by start). `offset_ns`: b's clock minus a's, None when unknown. None: ambiguous."""
+    if not a.size or not b.size or abs(a.size - b.size) > MAX_SKIPS:
+        return None
+    found = [c for c in (_candidate(a, b, lead, offset_ns) for lead in _leads(a.size, b.size)) if c is not None]
+    if not found:
+        return None
+    found.sort(key=lambda c: _badness(c, a.size, b.size))
+    best = found[0]
+    others = [_badness(c, a.size, b.size) for c in found[1:] if not _agree(c, best)]
+    margin = min(others, default=float("inf")) / _badness(best, a.size, b.size)
+    front = a.size == b.size and len(best.first) == a.size
+    if margin < AMBIGUOUS and not front:
+        straight = [c for c in found if a.size == b.size and len(c.first) == a.size]
+        if not straight:
+            return None
+        best = straight[0]
+    return Alignment(best.first, best.second, best.offset_ns, best.spread_ns, margin)
+
+
+def _leads(n: int, m: int) -> list[int]:
+    """How many collectives of `a` may precede the first of `b` (negative: of `b` before `a`)."""
+    low, high = min(0, n - m) - EXTRA, max(0, n - m) + EXTRA
+    return [lead for lead in range(low, high + 1) if min(n - max(lead, 0), m - max(-lead, 0)) >= 1]
+
+
+def _candidate(a: Spans, b: Spans, lead: int, offset_ns: int | None) -> Alignment | None:
+    """The best pairing whose first pair is (lead, 0) or (0, -lead)."""
+    first = np.arange(max(lead, 0), a.size)
+    second = np.arange(max(-lead, 0), b.size)
+    short = min(len(first), len(second))
+    if 2 * short < min(a.size, b.size):
+        return None
+    difference = b.end[second[:short]] - a.end[first[:short]]
+    offset = int(np.median(difference)) if offset_ns is None else offset_ns
+    if len(first) > len(second):
+        first = first[_skip(a.end[first], b.end[second] - offset)]
+    elif len(second) > len(first):
+        second = second[_skip(b.end[second] - offset, a.end[first])]
+    residual = b.end[second] - a.end[first]
+    if offset_ns is None:
+        offset = int(np.median(residual))
+    together = (b.end[second] - offset >= a.start[first]) & (a.end[first] >= b.start[second] - offset)
+    if not together.any():
+        return None
+    spread = float(np.abs(residual[together] - offset).mean()) * len(first) / int(together.sum())
+    return Alignment(first[together], second[together], offset, spread, 0.0)
+
+
+def _skip(long: Ints, short: Ints) -> Ints:
+    """Positions in `long` to pair with `short`, in order, that minimise the sum of |differences|. O(len(short) * spare), vectorised."""
+    spare = len(long) - len(short)
+    cost = np.zeros(spare + 1)
+    came = np.empty((len(short), spare + 1), np.int64)
+    states = np.arange(spare + 1)
+    for i, end in enumerate(short):
+        # The best cost of arriving with at most s skipped so far, and with how many it was reached.
+        best = np.minimum.accumulate(cost)
+        came[i] = np.maximum.accumulate(np.where(cost == best, states, 0))
+        cost = best + np.abs(long[i : i + spare + 1] - end)
+    skipped = np.empty(len(short), np.int64)
+    state = int(np.argmin(cost))
+    for i in range(len(short) - 1, -1, -1):
+        skipped[i] = state
+        state = int(came[i, state])
+    return np.arange(len(short)) + skipped
+
+
+def _badness(candidate: Alignment, n: int, m: int) -> float:
+    """Spread, worse for each collective left out that could have been paired."""
+    return (candidate.spread_ns + 1) * min(n, m) / len(candidate.first)
+
+
+def _agree(a: Alignment, b: Alignment) -> bool:
+    """No collective is paired differently: one pairing leaves out what the other has."""
+    pairs, others = dict(zip(a.first.tolist(), a.second.tolist(), strict=True)), zip(b.first.tolist(), b.second.tolist(), strict=True)
+    return all(pairs.get(first, second) == second for first, second in others) and not (
+        set(a.second.tolist()) - set(b.second.tolist()) and set(b.second.tolist()) - set(a.second.tolist())
+    )

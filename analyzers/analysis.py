@@ -1,0 +1,252 @@
+"""Analysis: everything computed from a run's records, lazily, once, shared by all rules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rankscope.analyzers import attribution, traffic
+from rankscope.analyzers.collectives import Matches, match_collectives
+from rankscope.analyzers.findings import EventRef, GroupTraffic, Row
+from rankscope.analyzers.intervals import Bools, Ints
+from rankscope.analyzers.rank_record import RankRecord
+from rankscope.analyzers.row_times import STEP, WHOLE, Exemplars, RowTimes
+from rankscope.analyzers.run import Run
+from rankscope.analyzers.splits import LaneSplit, Splits, split_lane, split_records
+from rankscope.analyzers.waits import Waits, charge_waits
+
+Floats = npt.NDArray[np.float64]
+
+
+class Place(NamedTuple):
+    """One row of the matrices: a device of a rank (`device` None: a CPU-only rank). `lane` is the rank's position."""
+
+    lane: int
+    rank: int
+    device: int | None
+
+
+@dataclass
+class Analysis:
+    """A run, analysed. `only_steps`: ProfilerStep numbers the user asked for.
+
+    Matrices have a row per place and a column per step in `columns`; NaN where a rank lacks the step or it is partial. Rules use
+    `part`, `caused` and `alone`, which are cut to the usable steps.
+    """
+
+    run: Run
+    only_steps: Collection[int] | None = None
+
+    @property
+    def records(self) -> list[RankRecord]:
+        """The ranks' records, by lane."""
+        return [loaded.record for loaded in self.run.ranks]
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks, by lane."""
+        return [loaded.rank for loaded in self.run.ranks]
+
+    # ---- matching and splitting ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def matches(self) -> Matches:
+        """Collectives matched across ranks, and the clocks."""
+        return match_collectives(self.ranks, self.records)
+
+    @cached_property
+    def splits(self) -> Splits:
+        """Each record's arrival and wait."""
+        return split_records(self.matches)
+
+    @cached_property
+    def lanes(self) -> list[list[LaneSplit]]:
+        """Each rank's exposed communication, divided, one entry a device."""
+        return [split_lane(self.matches, self.splits, record, lane) for lane, record in enumerate(self.records)]
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """The rows of the matrices."""
+        return [Place(lane, self.ranks[lane], split.device) for lane, parts in enumerate(self.lanes) for split in parts]
+
+    # ---- steps -----------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def columns(self) -> tuple[int | None, ...]:
+        """Step numbers seen on any rank, ascending; a single None where no rank has marks."""
+        found = {int(n) for r in self.records for n in r[RowTimes].step[r[RowTimes].label == STEP]}
+        if self.only_steps is not None and found:
+            found &= set(self.only_steps)
+            return tuple(sorted(found))
+        return tuple(sorted(found)) if found else (None,)
+
+    @cached_property
+    def partial(self) -> list[Bools]:
+        """Which rows of each rank's RowTimes are partial."""
+        return attribution.partial_rows(self.records)
+
+    @cached_property
+    def usable(self) -> list[int]:
+        """Positions in `columns` that rules use: whole on at least one rank, and not the first when two others remain."""
+        whole = [c for c in range(len(self.columns)) if not np.isnan(self._matrix("window_ns")[:, c]).all()]
+        if len(whole) > 2 and whole[0] == 0 and self.only_steps is None:
+            whole = whole[1:]
+        return whole
+
+    @property
+    def steps(self) -> list[int]:
+        """Numbers of the usable steps; empty where the host set no marks."""
+        return [step for step in (self.columns[c] for c in self.usable) if step is not None]
+
+    @cached_property
+    def step_ns(self) -> float:
+        """Wall time of a step: the median over usable steps of the median over places."""
+        windows = self.part("window_ns")
+        columns = [np.nanmedian(windows[:, c]) for c in range(windows.shape[1]) if not np.isnan(windows[:, c]).all()]
+        return float(np.median(columns)) if columns else 0.0
+
+    # ---- matrices --------------------------------------------------------------------------------------------------------
+
+    def part(self, name: str) -> Floats:
+        """A part or count by (place, usable step). `name`: a column of RowTimes, or window_ns, wait_ns, transfer_ns, unsplit_ns,
+        worth_hiding_ns (exposed transfer and unsplit time that is not host-late)."""
+        return self._matrix(name)[:, self.usable]
+
+    def cost_ns(self, name: str) -> float:
+        """What a part costs a step: per place the median over usable steps, then the median over places."""
+        return float(np.median(self.by_place(name))) if self.places else 0.0
+
+    def by_place(self, name: str) -> Floats:
+        """Per place the median over usable steps; 0 where a place has none."""
+        values = self.part(name)
+        return np.array([np.nanmedian(v) if not np.isnan(v).all() else 0.0 for v in values])
+
+    @cached_property
+    def _cells(self) -> tuple[Ints, Ints, Ints]:
+        """(place, column, position in the places' rows put end to end) of every cell that has a whole step."""
+        at = {step: i for i, step in enumerate(self.columns)}
+        cells = []
+        place = flat = 0
+        for lane, parts in enumerate(self.lanes):
+            table, partial = self.records[lane][RowTimes], self.partial[lane]
+            for split in parts:
+                for position, row in enumerate(split.rows):
+                    label = int(table.label[row])
+                    key = int(table.step[row]) if label == STEP else None
+                    if label in (STEP, WHOLE) and key in at and not partial[row]:
+                        cells.append((place, at[key], flat + position))
+                place += 1
+                flat += len(split.rows)
+        array = np.array(cells, np.int64).reshape(-1, 3)
+        return array[:, 0], array[:, 1], array[:, 2]
+
+    def _matrix(self, name: str) -> Floats:
+        result = np.full((len(self.places), len(self.columns)), np.nan)
+        values = [self._values(name, lane, split) for lane, parts in enumerate(self.lanes) for split in parts]
+        if values:
+            place, column, flat = self._cells
+            result[place, column] = np.concatenate(values)[flat]
+        return result
+
+    def _values(self, name: str, lane: int, split: LaneSplit) -> Ints:
+        match name:
+            case "wait_ns":
+                return split.wait
+            case "transfer_ns":
+                return split.transfer
+            case "unsplit_ns":
+                return split.unsplit
+            case "worth_hiding_ns":
+                return split.worth_hiding
+        table = self.records[lane][RowTimes]
+        return (table.end_ns - table.begin_ns if name == "window_ns" else table.columns[name].astype(np.int64))[split.rows]
+
+    # ---- who made whom wait ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def waits(self) -> Waits:
+        """Waits charged to ranks, by step."""
+        return charge_waits(self.matches, self.splits, self.lanes, self._step_of, len(self.columns), self.candidate_sets)
+
+    @property
+    def caused(self) -> Floats:
+        """Exposed waiting of others charged to each lane in each usable step, rank-time."""
+        return self.waits.caused[:, self.usable].astype(np.float64)
+
+    @property
+    def alone(self) -> Floats:
+        """Wall time that each lane alone cost in each usable step."""
+        return self.waits.alone[:, self.usable].astype(np.float64)
+
+    @cached_property
+    def candidate_sets(self) -> list[frozenset[int]]:
+        """Lanes that may be late together: those of one host, and those of one process group, when fewer than half of all."""
+        found: dict[frozenset[int], None] = {}
+        hosts: dict[str, set[int]] = {}
+        for lane, record in enumerate(self.records):
+            if record.meta.host:
+                hosts.setdefault(record.meta.host, set()).add(lane)
+        lane_of = {rank: lane for lane, rank in enumerate(self.ranks)}
+        groups = [{lane_of[r] for r in g.ranks if r in lane_of} for g in self.matches.pool.groups if g.known]
+        for members in [*hosts.values(), *groups]:
+            if 2 <= len(members) <= len(self.ranks) // 2:
+                found[frozenset(members)] = None
+        return list(found)
+
+    @cached_property
+    def _step_of(self) -> Ints:
+        """Column of the step in which each pool record arrives on its own rank; the last column: in none."""
+        pool, at = self.matches.pool, {step: i for i, step in enumerate(self.columns)}
+        result = np.full(len(pool), len(self.columns), np.int64)
+        for lane, parts in enumerate(self.lanes):
+            record = self.records[lane]
+            table = record[RowTimes]
+            rows = np.flatnonzero(pool.lane == lane)
+            times = pool.start[rows] - record.meta.base_ns
+            for split in parts[:1]:
+                begins = table.begin_ns[split.rows]
+                column = np.array(
+                    [
+                        at.get(int(table.step[r]) if table.label[r] == STEP else None, len(self.columns))
+                        if table.label[r] in (STEP, WHOLE)
+                        else len(self.columns)
+                        for r in split.rows
+                    ],
+                    np.int64,
+                )
+                where = np.searchsorted(begins, times, "right") - 1
+                result[rows] = np.where(where >= 0, column[np.maximum(where, 0)], len(self.columns))
+        return result
+
+    # ---- rows, traffic, evidence -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Every row of the report."""
+        result = []
+        for lane, loaded in enumerate(self.run.ranks):
+            result += attribution.rank_rows(loaded.rank, loaded.record[RowTimes], self.lanes[lane], self.partial[lane])
+        if self.only_steps is None:
+            return result
+        return [row for row in result if not isinstance(row.step, int) or row.step in self.only_steps]
+
+    @cached_property
+    def traffic(self) -> list[GroupTraffic]:
+        """Bandwidth by group, collective and size."""
+        return traffic.traffic(self.matches, self.splits)
+
+    def exemplars(self, trouble: str, limit: int = 3) -> list[EventRef]:
+        """The costliest events of one kind of trouble (see Exemplars) over all ranks."""
+        found = []
+        for loaded in self.run.ranks:
+            table, names = loaded.record[Exemplars], loaded.record.names
+            for i in range(len(table)):
+                if names[int(table.trouble_id[i])] == trouble:
+                    name = names[int(table.name_id[i])]
+                    found.append(EventRef(loaded.rank, name, int(table.start_ns[i]), int(table.dur_ns[i])))
+        return sorted(found, key=lambda e: -e.dur_ns)[:limit]

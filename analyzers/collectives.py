@@ -1,0 +1,340 @@
+"""Matching: which records of different ranks are one collective (docs/accounting.md, section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from rankscope.analyzers.alignment import align
+from rankscope.analyzers.clock import SYMMETRIC, Clocks, End, fit_clocks
+from rankscope.analyzers.collective_records import CollectiveRecords
+from rankscope.analyzers.intervals import Bools, Ints, Spans
+from rankscope.analyzers.rank_record import RankRecord
+
+ROOT_FIRST: Final = frozenset({"broadcast", "scatter"})  # leaves wait for the root
+ROOT_LAST: Final = frozenset({"reduce", "gather"})  # the root waits for the leaves
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A process group: its members where known, else the ranks that were seen in it; `label` names it in reports."""
+
+    label: str
+    ranks: tuple[int, ...]
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """All records of a run in columns. `lane` is the position of the rank; times are the rank's own, with its base added."""
+
+    ranks: tuple[int, ...]  # lane -> rank
+    lane: Ints
+    row: Ints  # position in the rank's CollectiveRecords
+    start: Ints
+    end: Ints
+    word: Ints  # position in `words`
+    group: Ints  # position in `groups`
+    size: Ints  # position in `words`
+    seq: Ints
+    has_seq: Bools
+    root: Ints
+    has_root: Bools
+    peer: Ints
+    has_peer: Bools
+    bytes: Ints
+    has_bytes: Bools
+    matchable: Bools
+    words: Sequence[str]
+    groups: Sequence[Group]
+
+    def __len__(self) -> int:
+        return len(self.lane)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One collective: positions of its records in the pool, by lane. `inferred`: by alignment of ends, without Seq."""
+
+    records: Ints
+    group: int
+    word: str
+    kind: str  # symmetric, root_first, root_last, point_to_point
+    inferred: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """All collectives of a run, the clocks that came out of them, and what matching by alignment was sure of."""
+
+    pool: Pool
+    found: list[Match]
+    clocks: Clocks
+    margin: float | None
+    warnings: list[str]
+
+    @property
+    def unmatched(self) -> int:
+        """Records that no other rank's record belongs to; copies between devices do not count."""
+        return int(self.pool.matchable.sum()) - sum(len(m.records) for m in self.found)
+
+
+def match_collectives(ranks: Sequence[int], records: Sequence[RankRecord]) -> Matches:
+    """Match what the ranks' files recorded. `ranks[i]` is the rank of `records[i]`, ascending."""
+    pool = gather(ranks, records)
+    taken = ~pool.matchable
+    found = _point_to_point(pool, taken) + _by_sequence(pool, taken)
+    hosts = [None if r.meta.host is None else f"{r.meta.host}\0{r.meta.base_ns}" for r in records]
+    clocks = fit_clocks(hosts, _ends(pool, found))
+    aligned, margin, warnings = _by_alignment(pool, taken, clocks)
+    if aligned:
+        found += aligned
+        clocks = fit_clocks(hosts, _ends(pool, found))
+    found.sort(key=lambda m: (int(pool.start[m.records].min()), int(m.records[0])))
+    return Matches(pool, found, clocks, margin, warnings)
+
+
+# ---- gathering -----------------------------------------------------------------------------------------------------------
+
+
+def gather(ranks: Sequence[int], records: Sequence[RankRecord]) -> Pool:
+    """Put the ranks' tables together: one table of words and groups, absolute own times."""
+    words: dict[str, int] = {}
+    groups: dict[tuple[object, ...], int] = {}
+    reference: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    parts: list[dict[str, np.ndarray[tuple[int], np.dtype[np.generic]]]] = []
+    for lane, record in enumerate(records):
+        table, names = record[CollectiveRecords], record.names
+        part: dict[str, np.ndarray[tuple[int], np.dtype[np.generic]]] = {
+            "lane": np.full(len(table), lane, np.int64),
+            "row": np.arange(len(table)),
+            "start": table.start_ns + record.meta.base_ns,
+            "end": table.end_ns + record.meta.base_ns,
+            "word": _shared(table.collective_id, names, words),
+            "size": _size_class(table, names, words),
+            "matchable": table.matchable.astype(np.bool_),
+        }
+        part["group"] = _groups(table, names, part["word"], part["size"], groups, reference)
+        for name in ("seq", "root", "peer", "bytes"):
+            part[name], part[f"has_{name}"] = table.columns[name], table.valid(name)
+        # A process with several devices shows each collective once a device; the busiest device stands for the rank.
+        devices, count = np.unique(table.device, return_counts=True)
+        if len(devices) > 1:
+            part["matchable"] = part["matchable"] & (table.device == devices[np.argmax(count)])
+        parts.append(part)
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+    listed = _described(groups, columns, ranks)
+    return Pool(tuple(ranks), **columns, words=list(words), groups=listed)  # type: ignore[arg-type]
+
+
+def _shared(ids: Ints, names: Sequence[str], words: dict[str, int]) -> Ints:
+    distinct, inverse = np.unique(ids, return_inverse=True)
+    return np.array([words.setdefault(names[int(i)], len(words)) for i in distinct], np.int64)[inverse]
+
+
+def _size_class(table: CollectiveRecords, names: Sequence[str], words: dict[str, int]) -> Ints:
+    """Bytes where known, else shapes or the kernel's name. All-to-all sizes differ by rank: their class is the name alone."""
+    result = _shared(table.size_id, names, words)
+    known = table.valid("bytes")
+    uneven = np.isin(table.collective_id, [i for i, name in enumerate(names) if name == "all_to_all"])
+    result = np.where(known, -1 - table.bytes, result)
+    return np.where(uneven, 0, result)
+
+
+def _groups(
+    table: CollectiveRecords,
+    names: Sequence[str],
+    word: np.ndarray[tuple[int], np.dtype[np.generic]],
+    size: np.ndarray[tuple[int], np.dtype[np.generic]],
+    groups: dict[tuple[object, ...], int],
+    reference: dict[tuple[int, ...], list[tuple[int, int]]],
+) -> Ints:
+    """Groups by member set, whatever their name on this rank.
+
+    Equal members on one rank stay apart by name and pair across ranks by order of first use, then by collective and size.
+    Without members the name is all there is.
+    """
+    pair = table.members_id.astype(np.int64) * len(names) + table.group_id
+    distinct, first, inverse = np.unique(pair, return_index=True, return_inverse=True)
+    of = np.zeros(len(distinct), np.int64)
+    used: dict[tuple[int, ...], set[int]] = {}
+    for d in np.argsort(first, kind="stable"):
+        members = names[int(distinct[d]) // len(names)]
+        name = names[int(distinct[d]) % len(names)]
+        if not members:
+            of[d] = groups.setdefault(("name", name), len(groups))
+            continue
+        ranks = tuple(sorted(int(r) for r in members.split(",")))
+        signature = (int(word[first[d]]), int(size[first[d]]))
+        slots, mine = reference.setdefault(ranks, []), used.setdefault(ranks, set())
+        free = [i for i in range(len(slots)) if i not in mine]
+        slot = next((i for i in free if slots[i] == signature), free[0] if free else len(slots))
+        if slot == len(slots):
+            slots.append(signature)
+        mine.add(slot)
+        of[d] = groups.setdefault(("members", ranks, slot), len(groups))
+    return of[inverse] if len(distinct) else np.empty(0, np.int64)
+
+
+def _described(
+    groups: dict[tuple[object, ...], int],
+    columns: dict[str, np.ndarray[tuple[int], np.dtype[np.generic]]],
+    ranks: Sequence[int],
+) -> list[Group]:
+    result = []
+    for key, position in groups.items():
+        if key[0] == "members":
+            members = key[1]
+            assert isinstance(members, tuple)
+            extra = f" ({int(str(key[2])) + 1})" if key[2] else ""
+            result.append(Group(f"{_ranks_text(members)}{extra}", members, known=True))
+        else:
+            seen = np.unique(columns["lane"][columns["group"] == position])
+            text = f"group {key[1]}" if key[1] else "group not recorded"
+            result.append(Group(text, tuple(int(ranks[int(lane)]) for lane in seen), known=False))
+    return result
+
+
+def _ranks_text(ranks: Sequence[int]) -> str:
+    """Ranks as ranges: 0-7, or with a stride 0,8,...,56."""
+    if len(ranks) > 2:
+        step = ranks[1] - ranks[0]
+        if all(b - a == step for a, b in zip(ranks, ranks[1:], strict=False)):
+            return f"ranks {ranks[0]}-{ranks[-1]}" if step == 1 else f"ranks {ranks[0]},{ranks[1]},..,{ranks[-1]}"
+    return "ranks " + ",".join(map(str, ranks[:8])) + (",.." if len(ranks) > 8 else "")
+
+
+# ---- matching ------------------------------------------------------------------------------------------------------------
+
+
+def _kind(word: str) -> str:
+    if word in ROOT_FIRST:
+        return "root_first"
+    return "root_last" if word in ROOT_LAST else "symmetric"
+
+
+def _point_to_point(pool: Pool, taken: Bools) -> list[Match]:
+    """Sends with receives by (source, destination) and order; `Seq` is counted per rank and says nothing here."""
+    ends: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+    for word, side in (("send", 0), ("receive", 1)):
+        if word not in pool.words:
+            continue
+        for i in np.flatnonzero((pool.word == pool.words.index(word)) & pool.has_peer & ~taken):
+            own, other = pool.ranks[int(pool.lane[i])], int(pool.peer[i])
+            ends.setdefault((own, other) if side == 0 else (other, own), ([], []))[side].append(int(i))
+    found = []
+    for sends, receives in ends.values():
+        if len(sends) != len(receives):
+            pairs = align(_spans(pool, np.array(sends, np.int64)), _spans(pool, np.array(receives, np.int64)), None)
+            if pairs is None:
+                continue
+            sends, receives = [sends[i] for i in pairs.first], [receives[i] for i in pairs.second]
+        for send, receive in zip(sends, receives, strict=True):
+            taken[[send, receive]] = True
+            found.append(Match(np.array([send, receive]), int(pool.group[send]), "send_receive", "point_to_point", False))
+    return found
+
+
+def _spans(pool: Pool, rows: Ints) -> Spans:
+    return Spans(pool.start[rows], pool.end[rows])
+
+
+def _by_sequence(pool: Pool, taken: Bools) -> list[Match]:
+    """Records with the same (group, Seq, collective); a Seq that repeats on one rank (coalesced) by occurrence."""
+    rows = np.flatnonzero(pool.has_seq & ~taken & ~np.isin(pool.word, _ids(pool, ("send", "receive"))))
+    if not len(rows):
+        return []
+    order = rows[np.lexsort((pool.start[rows], pool.lane[rows], pool.word[rows], pool.seq[rows], pool.group[rows]))]
+    key = np.stack((pool.group[order], pool.seq[order], pool.word[order]))
+    same_lane = np.concatenate(([False], (key[:, 1:] == key[:, :-1]).all(axis=0) & (np.diff(pool.lane[order]) == 0)))
+    keyed = np.vstack((key, _run_position(same_lane)))
+    by_key = np.lexsort((pool.lane[order], keyed[3], keyed[2], keyed[1], keyed[0]))
+    order, keyed = order[by_key], keyed[:, by_key]
+    new = (keyed[:, 1:] != keyed[:, :-1]).any(axis=0)
+    found = []
+    for records in np.split(order, np.flatnonzero(new) + 1):
+        if len(records) > 1:
+            word = pool.words[int(pool.word[records[0]])]
+            taken[records] = True
+            found.append(Match(records, int(pool.group[records[0]]), word, _kind(word), False))
+    return found
+
+
+def _run_position(same: Bools) -> Ints:
+    """How many true values in a row end at each position."""
+    position = np.arange(len(same))
+    start = np.maximum.accumulate(np.where(same, 0, position))
+    return position - start
+
+
+def _ids(pool: Pool, words: Sequence[str]) -> list[int]:
+    return [i for i, word in enumerate(pool.words) if word in words]
+
+
+def _by_alignment(pool: Pool, taken: Bools, clocks: Clocks) -> tuple[list[Match], float | None, list[str]]:
+    """What has no Seq, per (group, collective, size class): each rank's sequence aligned with the longest one's."""
+    rows = np.flatnonzero(~taken & ~np.isin(pool.word, _ids(pool, ("send", "receive"))))
+    found: list[Match] = []
+    margins: list[float] = []
+    warnings: list[str] = []
+    if not len(rows):
+        return found, None, warnings
+    rows = rows[np.lexsort((pool.start[rows], pool.lane[rows], pool.size[rows], pool.word[rows], pool.group[rows]))]
+    key = np.stack((pool.group[rows], pool.word[rows], pool.size[rows]))
+    for members in np.split(rows, np.flatnonzero((key[:, 1:] != key[:, :-1]).any(axis=0)) + 1):
+        matches, margin, ambiguous = _align_class(pool, members, clocks)
+        for match in matches:
+            taken[match.records] = True
+        found += matches
+        margins += [margin] if margin is not None else []
+        if ambiguous:
+            word, group = pool.words[int(pool.word[members[0]])], pool.groups[int(pool.group[members[0]])].label
+            warnings.append(f"{word} of {group}: rank {ambiguous} cannot be aligned with the others and stays unmatched")
+    return found, min(margins, default=None), warnings
+
+
+def _align_class(pool: Pool, members: Ints, clocks: Clocks) -> tuple[list[Match], float | None, str]:
+    lanes = np.unique(pool.lane[members])
+    if len(lanes) < 2:
+        return [], None, ""
+    sequences = {int(lane): members[pool.lane[members] == lane] for lane in lanes}
+    longest = max(sequences, key=lambda lane: (len(sequences[lane]), -lane))
+    reference = sequences[longest]
+    columns: dict[int, list[int]] = {i: [int(record)] for i, record in enumerate(reference)}
+    margins, ambiguous = [], []
+    for lane, sequence in sequences.items():
+        if lane == longest:
+            continue
+        aligned = align(_spans(pool, reference), _spans(pool, sequence), _offset(pool, clocks, longest, lane))
+        if aligned is None:
+            ambiguous.append(str(pool.ranks[lane]))
+            continue
+        margins.append(aligned.margin)
+        for first, second in zip(aligned.first, aligned.second, strict=True):
+            columns[int(first)].append(int(sequence[second]))
+    word, group = pool.words[int(pool.word[members[0]])], int(pool.group[members[0]])
+    matches = []
+    for records in columns.values():
+        kind = "symmetric" if word == "send_receive" else _kind(word)
+        whole = word != "send_receive" or len(records) == len(pool.groups[group].ranks)
+        if len(records) > 1 and whole and (kind == "symmetric" or pool.has_root[records].any()):
+            name = "all_to_all" if word == "send_receive" else word
+            matches.append(Match(np.sort(np.array(records, np.int64)), group, name, kind, True))
+    finite = [m for m in margins if np.isfinite(m)]
+    return matches, min(finite, default=None), ", ".join(ambiguous)
+
+
+def _offset(pool: Pool, clocks: Clocks, a: int, b: int) -> int | None:
+    """Clock of lane b minus that of lane a, None when unknown."""
+    if clocks.component(a) != clocks.component(b):
+        return None
+    own = np.full(2, pool.start[0])
+    common = clocks.common(np.array([a, b]), own)
+    return int(common[0] - common[1])
+
+
+def _ends(pool: Pool, found: Sequence[Match]) -> list[End]:
+    return [End(pool.lane[m.records], pool.end[m.records]) for m in found if m.word in SYMMETRIC]

@@ -1,0 +1,127 @@
+"""The whole diagnosis in one plain sentence, no stronger than what was recorded."""
+
+from __future__ import annotations
+
+from rankscope.analyzers.findings import Diagnosis, Finding
+from rankscope.analyzers.quantities import duration, plural, share, spans
+
+_CAUSES = {
+    "compute": ("it computes longer than its peers", "they compute longer than their peers"),
+    "data": ("it waits longer for its data than its peers", "they wait longer for their data than their peers"),
+    "host": ("its host asks for work later than its peers'", "their hosts ask for work later than their peers'"),
+}
+_WHY_UNKNOWN = ("the trace does not show why", "the trace does not show why")
+_LOSSES = {
+    "data-starved": "{} is starved for data",
+    "exposed-collectives": "{} is communication that no compute hides",
+    "host-bound-launch": "for {} the device waits for the host to launch work",
+    "sync-points": "{} is lost after calls that wait for the device",
+    "checkpoint-stall": "{} is spent waiting for checkpoints",
+    "pageable-copy": "{} is spent in copies from memory that is not pinned",
+    "allocator-retries": "{} is spent in the driver's memory allocation",
+    "slow-link": "{} is lost to a link that is slower than its like",
+}
+_UNSURE = 0.5  # at most this confidence: said in the sentence
+
+
+def verdict(diagnosis: Diagnosis) -> str:
+    """One sentence: what costs most, whether a rank holds the others up, or that nothing was found."""
+    if not diagnosis.attribution:
+        return f"Nothing could be measured: {plural(len(diagnosis.run.files), 'file')} held no timed event."
+    timed = [finding for finding in diagnosis.findings if finding.kind == "time" and finding.cost_ns is not None]
+    others = [finding for finding in diagnosis.findings if finding not in timed]
+    if not timed:
+        return _nothing_timed(diagnosis, others)
+    first, rest = timed[0], timed[1:]
+    clauses = [_clause(diagnosis, first)]
+    late = next((finding for finding in rest if finding.rule == "straggler-rank"), None)
+    if late is not None:
+        clauses.append(_uncapitalised(_clause(diagnosis, late)))
+    elif first.rule != "straggler-rank" and "straggler-rank" in diagnosis.rules.passed:
+        clauses.insert(0, "No rank holds the others up")
+        clauses[1] = _uncapitalised(clauses[1])
+    return "; ".join(clauses) + _reservation(diagnosis, first)
+
+
+def _clause(diagnosis: Diagnosis, finding: Finding) -> str:
+    if finding.rule == "straggler-rank" and finding.ranks:
+        return _straggler(diagnosis, finding)
+    loss = _LOSSES.get(finding.rule)
+    if loss is None or finding.cost_ns is None:
+        return finding.message.rstrip(". ")
+    clause = loss.format(_part_of_step(diagnosis, finding.cost_ns))
+    if finding.ranks:
+        clause += f" on {_ranks(finding.ranks)}"
+    return clause[0].upper() + clause[1:]
+
+
+def _straggler(diagnosis: Diagnosis, finding: Finding) -> str:
+    many = len(finding.ranks) > 1
+    others = len(set(diagnosis.run.ranks) - set(finding.ranks))
+    waiters = {0: "its peers", 1: "the other rank"}.get(others, f"the other {others}")
+    why = _CAUSES.get(finding.cause or "", _WHY_UNKNOWN)[many]
+    subject = _ranks(finding.ranks)
+    verb = "make" if many else "makes"
+    step = diagnosis.run.median_step_ns
+    whole = f"every {duration(step)} step" if step else "the capture"
+    return f"{subject[0].upper()}{subject[1:]} {verb} {waiters} wait {duration(finding.cost_ns)} of {whole}: {why}"
+
+
+def _part_of_step(diagnosis: Diagnosis, cost_ns: int) -> str:
+    step = diagnosis.run.median_step_ns
+    return f"{share(cost_ns / step)} of the step" if step else f"{duration(cost_ns)} of the capture"
+
+
+def _nothing_timed(diagnosis: Diagnosis, others: list[Finding]) -> str:
+    rules = diagnosis.rules
+    if others:
+        lead = others[0].message.rstrip(". ")
+        return f"{lead}; no loss of time above 1 % of the step was found{_reservation(diagnosis, None)}"
+    looked = len(rules.passed)
+    if not looked:
+        return f"No rule could be judged{_unjudged(diagnosis)}. {_time_only(diagnosis)}"
+    found = "Nothing above 1 % of the step was found"
+    if "straggler-rank" in rules.passed:
+        found = "No rank holds the others up, and nothing above 1 % of the step was found"
+    return found + _reservation(diagnosis, None)
+
+
+def _time_only(diagnosis: Diagnosis) -> str:
+    return f"Where the time of {plural(len(diagnosis.run.ranks), 'rank')} went is below."
+
+
+def _unjudged(diagnosis: Diagnosis) -> str:
+    rules = diagnosis.rules
+    parts = []
+    if rules.skipped:
+        parts.append(f"{plural(len(rules.skipped), 'rule')} had no signal")
+    if rules.inconclusive:
+        parts.append(f"{plural(len(rules.inconclusive), 'rule')} could not tell")
+    if rules.failed:
+        parts.append(f"{plural(len(rules.failed), 'rule')} failed")
+    return f"; {', '.join(parts)}" if parts else ""
+
+
+def _reservation(diagnosis: Diagnosis, first: Finding | None) -> str:
+    """What limits the sentence: rules without a signal, no steps, few steps, ranks that were not recorded."""
+    text = "" if first is not None else _unjudged(diagnosis)
+    run = diagnosis.run
+    limits = []
+    if run.steps == 0:
+        limits.append("the trace has no step marks")
+    elif first is not None and first.confidence <= _UNSURE:
+        limits.append(f"only {plural(len(run.usable_steps), 'step')} could be judged")
+    if run.missing_ranks and run.world_size:
+        limits.append(f"{len(run.ranks)} of {run.world_size} ranks were recorded")
+    if not limits:
+        return f"{text}."
+    unsure = "low confidence: " if first is not None and first.confidence <= _UNSURE else ""
+    return f"{text} ({unsure}{'; '.join(limits)})."
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {spans(ranks)}"
+
+
+def _uncapitalised(clause: str) -> str:
+    return clause[0].lower() + clause[1:] if clause[1:2].islower() else clause

@@ -1,0 +1,246 @@
+"""Who made whom wait: charging with inheritance (docs/accounting.md, section 5). Charged equals waited, to the nanosecond."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from rankscope.analyzers.collectives import Match, Matches
+from rankscope.analyzers.intervals import Ints
+from rankscope.analyzers.splits import LaneSplit, Splits, root_position
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass
+class Waits:
+    """Totals by lane and by column: one a step, the last for time outside every step. Nanoseconds.
+
+    `waited_for[w, c]`: exposed waiting of lane w charged to lane c. `together[set][step]`: the longest exposed wait in the gap before
+    exactly these lanes came, for the sets asked about.
+    """
+
+    waited: Ints  # [lane, step]
+    caused: Ints  # [lane, step]
+    alone: Ints  # [lane, step]
+    last_arrivals: Ints  # [lane]
+    waited_for: Floats  # [waiter, causer]
+    together: dict[frozenset[int], Ints] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """One collective's arrivals in order: lanes, times, the pieces of exposed wait (by position of the waiter) on the same clock."""
+
+    lanes: Ints
+    times: Ints
+    piece_of: Ints
+    piece_start: Ints
+    piece_end: Ints
+    rooted: bool
+    group: int
+    step: int
+
+    def exposed(self, begin: Ints, end: Ints) -> Ints:
+        """Exposed wait of each waiter in each [begin[k], end[k]): shape (lanes, k)."""
+        low = np.maximum(self.piece_start[:, None], begin[None, :])
+        lengths = np.clip(np.minimum(self.piece_end[:, None], end[None, :]) - low, 0, None)
+        result = np.zeros((len(self.lanes), len(begin)), np.int64)
+        np.add.at(result, self.piece_of, lengths)
+        return result
+
+
+class Charger:
+    """Charges collectives in order of time, remembering what each lane waited for since it last met each group."""
+
+    def __init__(self, lanes: int, steps: int, sets: Sequence[frozenset[int]]) -> None:
+        shape = (lanes, steps + 1)
+        self.waits = Waits(
+            *(np.zeros(shape, np.int64) for _ in range(3)),
+            last_arrivals=np.zeros(lanes, np.int64),
+            waited_for=np.zeros((lanes, lanes)),
+        )
+        self.sets = {s: np.zeros(steps + 1, np.int64) for s in sets}
+        self.sizes = {len(s) for s in sets}
+        self._met: dict[tuple[int, int], tuple[int, Floats]] = {}  # (lane, group) -> what it had waited, and for whom, when they met
+        self._waited = np.zeros(lanes, np.int64)
+
+    def charge(self, queue: _Queue, residual: int) -> None:
+        """Charge one collective's exposed waits to those who came later."""
+        n = len(queue.lanes)
+        exposed = queue.exposed(queue.times[:-1], queue.times[1:])  # gap k lies between arrivals k and k + 1
+        charge = exposed.sum(axis=0)
+        if charge.any():
+            self._charge(queue, exposed, charge)
+        if not queue.rooted and queue.times[-1] - queue.times[-2] > residual:
+            self.waits.last_arrivals[queue.lanes[-1]] += 1
+        for size in self.sizes:
+            if size < n and exposed[:, n - 1 - size].any():
+                late = frozenset(int(lane) for lane in queue.lanes[n - size :])
+                if late in self.sets:
+                    self.sets[late][queue.step] += exposed[:, n - 1 - size].max()
+        for lane in queue.lanes:
+            self._met[int(lane), queue.group] = (int(self._waited[lane]), self.waits.waited_for[lane].copy())
+
+    def _charge(self, queue: _Queue, exposed: Ints, charge: Ints) -> None:
+        n = len(queue.lanes)
+        causers = np.arange(n - 1, 0, -1)  # of gap k: everyone from position k + 1 on
+        share = np.zeros((n, n - 1), np.int64)
+        for position in range(1, n):
+            share[position, :position] = charge[:position] // causers[:position]
+        share[n - 1] += charge % causers
+        own = share.sum(axis=1)
+        # Per waiter: divided among the causers of each gap. Column j of the sum over gaps k < j.
+        per_gap = np.where(charge > 0, exposed / np.maximum(causers, 1), 0.0)
+        charged_to = np.zeros((n, len(self._waited)))
+        charged_to[:, queue.lanes[1:]] = np.cumsum(per_gap, axis=1)
+        covered = np.zeros(n, np.int64)
+        for position in np.flatnonzero(own > 0):
+            covered[position] = self._inherit(queue, int(position), exposed, charge, share[position], own, charged_to)
+        step = queue.step
+        np.add.at(self.waits.caused[:, step], queue.lanes, own)
+        waited = exposed.sum(axis=1)
+        np.add.at(self.waits.waited[:, step], queue.lanes, waited)
+        self._waited[queue.lanes] += waited
+        self.waits.waited_for[queue.lanes] += charged_to
+        if not queue.rooted:
+            begin = max(int(queue.times[-2]), int(queue.times[0]) + int(covered[-1]))
+            alone = queue.exposed(np.array([begin]), queue.times[-1:]).max()
+            self.waits.alone[queue.lanes[-1], step] += alone
+
+    def _inherit(
+        self, queue: _Queue, position: int, exposed: Ints, charge: Ints, share: Ints, own: Ints, charged_to: Floats
+    ) -> int:
+        """Pass on the part of a late lane's charge that it came late for because it waited itself. Returns the nanoseconds covered."""
+        lane = int(queue.lanes[position])
+        before, for_whom = self._met.get((lane, queue.group), (0, np.zeros(len(self._waited))))
+        inherited = min(int(self._waited[lane]) - before, int(queue.times[position] - queue.times[0]))
+        if inherited <= 0:
+            return 0
+        blame = np.clip(self.waits.waited_for[lane] - for_whom, 0, None)
+        if not blame.sum() > 0:
+            return 0
+        blame = blame / blame.sum()
+        cover_end = np.clip(int(queue.times[0]) + inherited, queue.times[:-1], queue.times[1:])
+        covered = queue.exposed(queue.times[:-1], cover_end).sum(axis=0)
+        passed = np.where(charge > 0, share * covered // np.maximum(charge, 1), 0)
+        amount = int(passed.sum())
+        if amount == 0:
+            return inherited
+        parts = np.floor(amount * blame).astype(np.int64)
+        parts[np.flatnonzero(blame)[-1]] += amount - int(parts.sum())
+        own[position] -= amount
+        self.waits.caused[:, queue.step] += parts
+        ratio = np.where(charge > 0, passed / np.maximum(charge, 1), 0.0)
+        moved = exposed @ ratio
+        charged_to[:, lane] -= moved
+        charged_to += moved[:, None] * blame[None, :]
+        return inherited
+
+
+def charge_waits(
+    matches: Matches,
+    splits: Splits,
+    lanes: Sequence[list[LaneSplit]],
+    step_of: Ints,
+    steps: int,
+    sets: Sequence[frozenset[int]],
+) -> Waits:
+    """Charge every exposed wait of the run. `step_of[record]`: column of its step; `sets`: lanes that may be late together."""
+    pool = matches.pool
+    charger = Charger(len(pool.ranks), steps, sets)
+    start = np.concatenate([part.piece_start for lane in lanes for part in lane] or [np.empty(0, np.int64)])
+    end = np.concatenate([part.piece_end for lane in lanes for part in lane] or [np.empty(0, np.int64)])
+    of = np.concatenate([part.piece_record for lane in lanes for part in lane] or [np.empty(0, np.int64)])
+    order = np.argsort(of, kind="stable")
+    start, end, of = start[order], end[order], of[order]
+    shift = splits.arrival - pool.start
+    for match in sorted(matches.found, key=lambda m: (int(_meeting(matches, m).max()), int(m.records[0]))):
+        queue = _queue(matches, splits, match, (start, end, of), shift, step_of)
+        if queue is not None:
+            residual = matches.clocks.residual_ns(pool.lane[match.records].tolist())
+            charger.charge(queue, residual)
+    charger.waits.together = charger.sets
+    return charger.waits
+
+
+def _meeting(matches: Matches, match: Match) -> Ints:
+    return matches.clocks.common(matches.pool.lane[match.records], matches.pool.start[match.records])
+
+
+def _queue(
+    matches: Matches,
+    splits: Splits,
+    match: Match,
+    pieces: tuple[Ints, Ints, Ints],
+    shift: Ints,
+    step_of: Ints,
+) -> _Queue | None:
+    """The arrivals that matter: all of a symmetric collective; the root after its leaves; the leaves after their root."""
+    pool, records = matches.pool, match.records
+    if match.kind == "point_to_point" or not splits.split[records].all():
+        return None
+    if match.kind != "symmetric":
+        at = root_position(match, pool.root, pool.has_root, pool.lane[records], pool.ranks)
+        if at is None:
+            return None
+        root = records[at]
+        after = splits.arrival[records] > splits.arrival[root]
+        if match.kind == "root_last":
+            records = np.concatenate(([root], records[after]))
+        else:
+            return _root_queue(matches, splits, records[~after], root, pieces, shift, step_of)
+    if len(records) < 2:
+        return None
+    order = records[np.lexsort((pool.lane[records], splits.arrival[records]))]
+    return _with_pieces(matches, order, splits.arrival[order], match.kind != "symmetric", match.group, pieces, shift, step_of)
+
+
+def _root_queue(
+    matches: Matches,
+    splits: Splits,
+    records: Ints,
+    root: int,
+    pieces: tuple[Ints, Ints, Ints],
+    shift: Ints,
+    step_of: Ints,
+) -> _Queue | None:
+    """A broadcast's leaves wait for the root alone: one gap, from the first leaf to the root."""
+    leaves = records[records != root]
+    if not len(leaves):
+        return None
+    first = splits.arrival[leaves].min()
+    order = np.concatenate((leaves, [root]))
+    times = np.concatenate((np.full(len(leaves), first), [splits.arrival[root]]))
+    group = int(matches.pool.group[root])
+    return _with_pieces(matches, order, times, True, group, pieces, shift, step_of)
+
+
+def _with_pieces(
+    matches: Matches,
+    order: Ints,
+    times: Ints,
+    rooted: bool,
+    group: int,
+    pieces: tuple[Ints, Ints, Ints],
+    shift: Ints,
+    step_of: Ints,
+) -> _Queue:
+    start, end, of = pieces
+    low, high = np.searchsorted(of, order, "left"), np.searchsorted(of, order, "right")
+    rows = np.concatenate([np.arange(a, b) for a, b in zip(low, high, strict=True)]) if (high > low).any() else np.empty(0, np.int64)
+    position = np.repeat(np.arange(len(order)), high - low)
+    moved = shift[of[rows]]
+    return _Queue(
+        lanes=matches.pool.lane[order],
+        times=times,
+        piece_of=position,
+        piece_start=start[rows] + moved,
+        piece_end=end[rows] + moved,
+        rooted=rooted,
+        group=group,
+        step=int(step_of[order[-1]]),
+    )
