@@ -1,0 +1,130 @@
+"""Discovery: from the paths a person names to the files that may be traces. Nothing is opened here."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rankscope.analyzers.errors import NothingToRead
+from rankscope.analyzers.quantities import count
+from rankscope.analyzers.run import Unreadable
+
+MOST_ENTRIES = 2_000_000  # looked at under one folder: some seconds on a local disk
+MOST_FILES = 20_000  # that may be traces; each costs an open
+_SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages"})
+_KINDS = (
+    (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Found:
+    """Files that may be traces, in a stable order, each once; what was refused by its kind; and what the scan had to leave out."""
+
+    files: list[str] = field(default_factory=list)
+    refused: list[Unreadable] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    looked_at: int = 0  # entries of folders
+
+
+def discover(paths: Sequence[str]) -> Found:
+    """Files named, below the folders named, or matching the patterns named. NothingToRead when a path leads nowhere."""
+    found = Found()
+    for path in paths:
+        places = [path] if os.path.lexists(path) else sorted(glob.glob(path, recursive=True))
+        if not places:
+            kind = "no file matches" if glob.has_magic(path) else "no such file or folder:"
+            raise NothingToRead(f"{kind} {path}")
+        for place in places:
+            _take(place, found)
+    found.files = _each_once(found.files)
+    return found
+
+
+def _take(path: str, found: Found) -> None:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        found.refused.append(Unreadable(path, f"cannot be opened ({error.strerror})"))
+        return
+    if stat.S_ISDIR(mode):
+        _scan(path, found)
+    elif stat.S_ISREG(mode):
+        found.files.append(path)
+    else:
+        kind = next((word for test, word in _KINDS if test(mode)), "something else")
+        found.refused.append(Unreadable(path, f"is {kind}, not a regular file"))
+
+
+def _scan(root: str, found: Found) -> None:
+    """All files below a folder whose names can be those of traces, nearest first. Links are not followed."""
+    folders, files, links, looked = deque([root]), [], [], 0
+    while folders and looked < MOST_ENTRIES:
+        folder = folders.popleft()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    looked += 1
+                    if looked >= MOST_ENTRIES:
+                        break
+                    if may_be_trace(entry.name):
+                        if entry.is_symlink():
+                            links.append(entry.path)
+                        elif entry.is_file(follow_symlinks=False):
+                            files.append(entry.path)
+                    elif _worth_entering(entry):
+                        folders.append(entry.path)
+        except OSError as error:
+            found.refused.append(Unreadable(folder, f"cannot be listed ({error.strerror})"))
+    found.looked_at += looked
+    if looked >= MOST_ENTRIES:
+        found.warnings.append(f"{root}: only the first {count(looked)} entries were looked at; name a smaller folder")
+    if len(files) > MOST_FILES:
+        found.warnings.append(f"{root}: only {count(MOST_FILES)} of {count(len(files))} JSON files were looked at; name a smaller folder")
+    found.files += sorted(files, key=lambda path: (not _likely(path), path))[:MOST_FILES]
+    _refuse_links(root, links, found)
+
+
+def may_be_trace(name: str) -> bool:
+    """Whether a file of this name is opened when its folder is scanned."""
+    lower = name.lower()
+    return lower.endswith((".json", ".json.gz")) or ".pt.trace.json" in lower
+
+
+def shown(path: str) -> str:
+    """A path as text that can be printed and stored, whatever bytes its name has."""
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def _likely(path: str) -> bool:
+    name = os.path.basename(path).lower()
+    return any(word in name for word in ("trace", "rank", "worker", "kineto"))
+
+
+def _worth_entering(entry: os.DirEntry[str]) -> bool:
+    return not entry.name.startswith(".") and entry.name not in _SKIPPED_FOLDERS and entry.is_dir(follow_symlinks=False)
+
+
+def _refuse_links(root: str, links: list[str], found: Found) -> None:
+    """A link to a file of the folder is that file; one that leads out of it is followed only when it is named itself."""
+    inside = os.path.realpath(root)
+    for link in sorted(links):
+        target = os.path.realpath(link)
+        if os.path.commonpath((inside, target)) != inside:
+            found.refused.append(Unreadable(link, "is a link out of the folder; name the file itself to have it read"))
+
+
+def _each_once(files: list[str]) -> list[str]:
+    """Without repeats of one file under several names or paths."""
+    seen: dict[tuple[int, int] | str, str] = {}
+    for path in files:
+        try:
+            found = os.stat(path)
+            seen.setdefault((found.st_dev, found.st_ino), path)
+        except OSError:
+            seen.setdefault(path, path)
+    return list(seen.values())

@@ -1,0 +1,143 @@
+"""Worker processes: a file each at a time, reused over files, only small records coming back.
+
+The processes are started as fresh interpreters and not by `multiprocessing`: nothing of the caller's threads or main module is
+carried over (no fork, no `if __name__` guard needed), and a killed one costs its file alone.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rankscope.analyzers.loading.cache import Cache
+from rankscope.analyzers.loading.worker import Reply, Setup, receive, send
+from rankscope.analyzers.rank_record import RecordOptions
+
+Done = Callable[[str, Reply], None]
+_START = "from rankscope.analyzers.loading.worker import main; main()"
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: subprocess.Popen[bytes]
+    up: bool = False  # it has said so; one that never does cannot start here
+    path: str | None = None
+
+    @property
+    def inbox(self) -> int:
+        assert self.process.stdout is not None
+        return self.process.stdout.fileno()
+
+    def give(self, path: str) -> None:
+        """Hand over a file; a worker that is already gone shows when its inbox is read."""
+        assert self.process.stdin is not None
+        self.path = path
+        with suppress(BrokenPipeError):
+            send(self.process.stdin.fileno(), os.fsencode(path))
+
+
+@dataclass(slots=True)
+class _Crew:
+    """The running workers. Leaving the context ends them all, and what they had not finished writing goes too."""
+
+    setup: Setup
+    cache: Cache
+    members: list[_Worker] = field(default_factory=list)
+
+    def hire(self) -> _Worker:
+        """Start one process."""
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(place or os.getcwd() for place in sys.path)}
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _START],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0, env=environment,
+        )  # fmt: skip
+        worker = _Worker(process)
+        self.members.append(worker)
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            send(process.stdin.fileno(), self.setup)
+        return worker
+
+    def dismiss(self, worker: _Worker) -> int:
+        """End one process; its exit status."""
+        self.members.remove(worker)
+        worker.process.kill()
+        status = worker.process.wait()
+        for pipe in (worker.process.stdin, worker.process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self.cache.sweep(worker.process.pid)
+        return status
+
+
+def each(paths: Sequence[str], jobs: int, options: RecordOptions, cache: Cache, done: Done) -> None:
+    """Read every file, at most `jobs` at once, and call `done(path, reply)` for each, in the order in which they end.
+
+    A worker that dies has its file read once more with nothing beside it; if that one dies too, the file's reply says so.
+    """
+    setup = Setup(options, cache.folder, cache.cap_bytes)
+    lost: list[str] = []
+    with _crew(setup, cache) as crew:
+        for path, reply in _work(crew, paths, jobs):
+            if reply is None:
+                lost.append(path)
+            else:
+                done(path, reply)
+    for path in lost:
+        done(path, _alone(path, setup, options, cache))
+
+
+def _alone(path: str, setup: Setup, options: RecordOptions, cache: Cache) -> Reply:
+    with _crew(setup, cache) as crew:
+        for _, reply in _work(crew, [path], 1):
+            if reply is not None:
+                return reply
+    return Reply(reason="the process that read it was killed twice, perhaps for lack of memory")
+
+
+def _work(crew: _Crew, paths: Sequence[str], jobs: int) -> Iterator[tuple[str, Reply | None]]:
+    """Every path with its reply, or None where its worker died."""
+    waiting = deque(paths)
+    with selectors.DefaultSelector() as inboxes:
+
+        def hire() -> None:
+            worker = crew.hire()
+            inboxes.register(worker.inbox, selectors.EVENT_READ, worker)
+            worker.give(waiting.popleft())
+
+        for _ in range(min(jobs, len(waiting))):
+            hire()
+        while inboxes.get_map():
+            for ready, _ in inboxes.select():
+                worker: _Worker = ready.data
+                message = receive(worker.inbox)
+                if message is not None and not worker.up:
+                    worker.up = True
+                    continue
+                assert worker.path is not None
+                yield worker.path, None if message is None else msgspec.msgpack.decode(message, type=Reply)
+                if message is not None and waiting:
+                    worker.give(waiting.popleft())
+                    continue
+                inboxes.unregister(worker.inbox)
+                crew.dismiss(worker)
+                if waiting:
+                    hire()
+
+
+@contextmanager
+def _crew(setup: Setup, cache: Cache) -> Iterator[_Crew]:
+    crew = _Crew(setup, cache)
+    try:
+        yield crew
+    finally:
+        for worker in list(crew.members):
+            crew.dismiss(worker)
