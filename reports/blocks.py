@@ -157,9 +157,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Words and what they mean."""
+    """Words and what they mean; `brief` of them are enough where room is short."""
 
     terms: tuple[tuple[str, str], ...]
+    brief: int = 6
 
 
 Block = Text | Copyable | Facts | Grid | Bars | Heatmap | Story | Verdict | Terms
@@ -167,7 +168,7 @@ Block = Text | Copyable | Facts | Grid | Bars | Heatmap | Story | Verdict | Term
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the report. `id` is its anchor; `detail` sections are for those who check, and are folded where possible."""
+    """A part of the report. `id` is its anchor; `detail` sections are for those who check; folded where possible."""
 
     id: str
     title: str

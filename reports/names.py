@@ -10,7 +10,7 @@ _MOST_MARKS = 2  # combining marks in a row that a real script needs
 
 
 def visible(text: str) -> str:
-    """`text` with its control, bidi, invisible and surrogate characters as escapes (`\\x1b`, `\\u202e`), on one line."""
+    """`text` with its control, bidi, invisible and surrogate characters escaped (`\\x1b`, `\\u202e`), on one line."""
     if text.isascii() and text.isprintable():
         return text
     shown: list[str] = []

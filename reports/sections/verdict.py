@@ -1,0 +1,91 @@
+"""The verdict: one sentence and the few figures that frame it."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from rankscope.analyzers.findings import SEVERITIES, Diagnosis
+from rankscope.analyzers.quantities import plural, share_of, spans
+from rankscope.reports.blocks import Fact, Facts, Quantity, Section, Status, Text, Verdict
+from rankscope.reports.rank_time import RankTime, rank_times
+
+ORDER = 0
+
+
+def build(diagnosis: Diagnosis) -> Section:
+    """Always there."""
+    times = rank_times(diagnosis)
+    facts = [*_step(diagnosis, times), *_shares(times), *_worth(diagnosis), _machine(diagnosis)]
+    cautions = tuple(Text(text, "caution") for text in _cautions(diagnosis))
+    return Section(
+        "verdict", "Verdict", (Verdict(status(diagnosis), diagnosis.verdict), Facts(tuple(facts)), *cautions)
+    )
+
+
+def status(diagnosis: Diagnosis) -> Status:
+    """The gravest finding's severity; `ok` only if something was checked and nothing found."""
+    found = {finding.severity for finding in diagnosis.findings}
+    for severity in SEVERITIES:
+        if severity in found:
+            return severity
+    return "ok" if diagnosis.attribution and diagnosis.rules.passed else "unknown"
+
+
+def _step(diagnosis: Diagnosis, times: list[RankTime]) -> list[Fact]:
+    run = diagnosis.run
+    if run.median_step_ns is not None:
+        note = f"median of {plural(len(run.usable_steps), 'step')} that count"
+        return [Fact("step", Quantity(run.median_step_ns, "ns"), note)]
+    if times:
+        return [Fact("capture", Quantity(run.wall_ns, "ns"), "no step marks in the trace")]
+    return []
+
+
+def _shares(times: list[RankTime]) -> list[Fact]:
+    if not times:
+        return []
+    whole = sum(time.window_ns for time in times)
+    if not whole:
+        return []
+    compute = sum(time.family_ns("compute") for time in times)
+    facts = [Fact("compute", Quantity(compute / whole, "share"), "of the step, mean over ranks")]
+    waits = [time.family_ns("wait") for time in times]
+    if any(waits):
+        middle = median(waits)
+        note = f"{share_of(middle, whole / len(times))} of the step, median rank"
+        facts.append(Fact("waiting for ranks", Quantity(middle, "ns"), note))
+    return facts
+
+
+def _worth(diagnosis: Diagnosis) -> list[Fact]:
+    first = next((f for f in diagnosis.findings if f.cost_ns is not None), None)
+    if first is None or first.gpu_hours_per_day is None:
+        return []
+    note = f"what {first.rule} costs"
+    if first.money_per_day is not None:
+        note += f": {first.money_per_day:,.2f} a day"
+    return [Fact("a day", Quantity(first.gpu_hours_per_day, "gpu_hours"), note)]
+
+
+def _machine(diagnosis: Diagnosis) -> Fact:
+    run = diagnosis.run
+    of_world = f" of {run.world_size}" if run.world_size and run.world_size != len(run.ranks) else ""
+    devices = ", ".join(run.devices[:2]) + (" and others" if len(run.devices) > 2 else "")
+    note = " · ".join(part for part in (devices or "no device in the trace", run.backend or "") if part)
+    return Fact("ranks", f"{len(run.ranks)}{of_world}", note)
+
+
+def _cautions(diagnosis: Diagnosis) -> list[str]:
+    """What a reader must know before believing a figure."""
+    run = diagnosis.run
+    cautions = []
+    if run.missing_ranks:
+        cautions.append(
+            f"Not recorded: rank {spans(run.missing_ranks)}. What they did is unknown to every figure here."
+        )
+    if diagnosis.rules.failed:
+        cautions.append(f"{plural(len(diagnosis.rules.failed), 'rule')} failed; see coverage.")
+    truncated = sum(file.truncated for file in run.files)
+    if truncated:
+        cautions.append(f"{plural(truncated, 'file')} ended before its end: what was whole is used.")
+    return cautions
