@@ -1,1 +1,80 @@
-"""rankscope: where every nanosecond of a distributed PyTorch training step went, and what to change."""
+"""rankscope: where every nanosecond of a distributed PyTorch training step went, and what to change.
+
+`load` and `diagnose` take the same inputs: files, folders or patterns. Importing this module loads no library.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Collection
+
+    from rankscope.analyzers.analysis import Analysis
+    from rankscope.analyzers.findings import Diagnosis
+
+__all__ = ["__version__", "diagnose", "load"]
+__version__ = "0.1.0"
+
+
+def load(
+    *paths: str | os.PathLike[str],
+    ranks: Collection[int] | None = None,
+    steps: Collection[int] | None = None,
+    run: str | None = None,
+    jobs: int | None = None,
+    cache: bool = True,
+    cache_dir: str | os.PathLike[str] | None = None,
+    communication: Collection[str] = (),
+    checkpoint: Collection[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> Analysis:
+    """Read the newest whole run below these paths, or the one named `run`, and analyse it.
+
+    `ranks` and `steps` (ProfilerStep numbers) narrow it down; `jobs` bounds the worker processes; `communication` and `checkpoint`
+    are literal texts in the names of further kernels that communicate and ranges that save a checkpoint; `progress` is called with
+    the bytes read and to be read. Raises `rankscope.analyzers.errors.RankscopeError` when there is nothing to read or to select.
+    """
+    from rankscope.analyzers.diagnose import analyse
+    from rankscope.analyzers.errors import BadSelection
+    from rankscope.analyzers.loading import LoadOptions, load_run
+    from rankscope.analyzers.quantities import spans
+    from rankscope.analyzers.rank_record import RecordOptions
+
+    record = RecordOptions(tuple(communication), tuple(checkpoint))
+    folder = None if cache_dir is None else str(cache_dir)
+    options = LoadOptions(ranks=ranks, run=run, jobs=jobs, use_cache=cache, cache_folder=folder, record=record)
+    found = load_run([str(path) for path in paths], options, progress)
+    if steps is not None:
+        recorded = [step for step in analyse(found).columns if step is not None]
+        if not any(step in steps for step in recorded):
+            has = f"has steps {spans(recorded)}" if recorded else "has no step marks"
+            raise BadSelection(f"none of the steps asked for is in run {found.id}, which {has}")
+    return analyse(found, steps)
+
+
+def diagnose(
+    *paths: str | os.PathLike[str],
+    rules: Collection[str] | None = None,
+    gpu_hour_price: float | None = None,
+    ranks: Collection[int] | None = None,
+    steps: Collection[int] | None = None,
+    run: str | None = None,
+    jobs: int | None = None,
+    cache: bool = True,
+    cache_dir: str | os.PathLike[str] | None = None,
+    communication: Collection[str] = (),
+    checkpoint: Collection[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> Diagnosis:
+    """`load` the run and apply the rules with these ids (None: all). `gpu_hour_price`: money an hour of one device costs."""
+    from rankscope.analyzers import diagnose as judge
+    from rankscope.analyzers.rules import load_rules
+
+    chosen = load_rules(rules)
+    analysis = load(
+        *paths, ranks=ranks, steps=steps, run=run, jobs=jobs, cache=cache, cache_dir=cache_dir,
+        communication=communication, checkpoint=checkpoint, progress=progress,
+    )  # fmt: skip
+    return judge.diagnose(analysis, chosen, gpu_hour_price=gpu_hour_price)

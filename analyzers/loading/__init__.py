@@ -18,7 +18,9 @@ from rankscope.analyzers.rank_record import RankRecord, RecordOptions
 from rankscope.analyzers.run import LoadedRank, Run, Unreadable
 from rankscope.analyzers.trace.readers import Head
 
-ALONE_BYTES = 50_000_000  # uncompressed; below it, starting workers costs more than they save (0.2 s each, 180 MB/s a core)
+ALONE_BYTES = (
+    50_000_000  # uncompressed; below it, starting workers costs more than they save (0.2 s each, 180 MB/s a core)
+)
 Progress = Callable[[int, int], None]  # uncompressed bytes read, uncompressed bytes to read; both estimated
 
 
@@ -59,9 +61,13 @@ def load_run(paths: Sequence[str], options: LoadOptions | None = None, progress:
         unread = [c.path for c in wanted if c.path not in records]
         if not unread:
             warnings = sentences.warnings(found, refused, run, wanted, among, copies)
-            return _run(paths, run, wanted, among, records, refused, [*warnings, *([cache.problem] if cache.problem else [])])
+            return _run(
+                paths, run, wanted, among, records, refused, [*warnings, *([cache.problem] if cache.problem else [])]
+            )
         _read(unread, options, cache, progress, records, refused)
-        first = next((path for path in unread if path in records), first)  # what is learnt now must not change the choice
+        first = next(
+            (path for path in unread if path in records), first
+        )  # what is learnt now must not change the choice
         heads = {path: _completed(head, records.get(path)) for path, head in heads.items() if path not in refused}
     raise NothingToRead(sentences.nothing(paths, found.looked_at, refused))
 
@@ -82,7 +88,12 @@ def _completed(head: Head, record: RankRecord | None) -> Head:
     """A head with what only the whole file says: some writers put it behind the events."""
     if record is None:
         return head
-    said = {"rank": record.meta.rank, "world_size": record.meta.world_size, "base_ns": record.meta.base_ns, "host": record.meta.host}
+    said = {
+        "rank": record.meta.rank,
+        "world_size": record.meta.world_size,
+        "base_ns": record.meta.base_ns,
+        "host": record.meta.host,
+    }
     return replace(head, **{name: value for name, value in said.items() if getattr(head, name) is None})
 
 

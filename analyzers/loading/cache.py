@@ -83,7 +83,9 @@ class Cache:
             os.replace(unfinished, os.path.join(self.folder, name))
             self._evict()
         except OSError as error:
-            self.problem = f"the cache {self.folder} cannot be written ({error.strerror}); nothing is kept for the next report"
+            self.problem = (
+                f"the cache {self.folder} cannot be written ({error.strerror}); nothing is kept for the next report"
+            )
 
     def discard(self, name: str) -> None:
         """Drop a damaged entry."""

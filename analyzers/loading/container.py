@@ -25,7 +25,9 @@ Buffer = bytes | memoryview
 class _Header(msgspec.Struct):
     text: bytes
     names: list[str]
-    tables: dict[str, dict[str, tuple[str, int, int]]]  # table -> column or "?column" (its mask) -> dtype, offset, bytes
+    tables: dict[
+        str, dict[str, tuple[str, int, int]]
+    ]  # table -> column or "?column" (its mask) -> dtype, offset, bytes
     payload: int
     checksum: int
 

@@ -84,7 +84,9 @@ def _scan(root: str, found: Found) -> None:
     if looked >= MOST_ENTRIES:
         found.warnings.append(f"{root}: only the first {count(looked)} entries were looked at; name a smaller folder")
     if len(files) > MOST_FILES:
-        found.warnings.append(f"{root}: only {count(MOST_FILES)} of {count(len(files))} JSON files were looked at; name a smaller folder")
+        found.warnings.append(
+            f"{root}: only {count(MOST_FILES)} of {count(len(files))} JSON files were looked at; name a smaller folder"
+        )
     found.files += sorted(files, key=lambda path: (not _likely(path), path))[:MOST_FILES]
     _refuse_links(root, links, found)
 

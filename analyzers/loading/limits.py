@@ -47,7 +47,9 @@ def raw_size(path: str) -> int:
             if file.read(2) != b"\x1f\x8b" or packed < 18:
                 return packed
             file.seek(-4, os.SEEK_END)
-            return max(int.from_bytes(file.read(4), "little"), 10 * packed)  # the trailer is modulo 4 GiB; traces pack 9 to 20 times
+            return max(
+                int.from_bytes(file.read(4), "little"), 10 * packed
+            )  # the trailer is modulo 4 GiB; traces pack 9 to 20 times
     except OSError:
         return 0
 

@@ -11,15 +11,24 @@ from dataclasses import dataclass
 from rankscope.analyzers.run import DISTRIBUTED_INFO, FILE_NAME, ORDER
 from rankscope.analyzers.trace.readers import Head
 
-ABSOLUTE_NS = 10**17  # times of 1973 and later; a file whose times are smaller and have no base does not say when it began
-_NAMED = tuple(re.compile(rf"(?<![a-z]){word}[-_ =]?(\d{{1,7}})(?!\d)", re.IGNORECASE) for word in ("rank", "worker", "proc"))
-_OF_PART = re.compile(r"(?:local|node|dp|tp|pp|ep|cp)[-_ ]?rank[-_ =]?\d+", re.IGNORECASE)  # a rank, but not in the whole job
+ABSOLUTE_NS = (
+    10**17
+)  # times of 1973 and later; a file whose times are smaller and have no base does not say when it began
+_NAMED = tuple(
+    re.compile(rf"(?<![a-z]){word}[-_ =]?(\d{{1,7}})(?!\d)", re.IGNORECASE) for word in ("rank", "worker", "proc")
+)
+_OF_PART = re.compile(
+    r"(?:local|node|dp|tp|pp|ep|cp)[-_ ]?rank[-_ =]?\d+", re.IGNORECASE
+)  # a rank, but not in the whole job
 _SUFFIX = re.compile(r"(?:\.pt)?(?:\.trace)?\.json.*$|\.gz$", re.IGNORECASE)
 _STAMP = re.compile(r"[._-]\d{10,}$")  # a time of writing
 _PROCESS = re.compile(r"_\d+\.\d{10,}$")  # tensorboard_trace_handler: host_pid.time
 _LAST = re.compile(r"(?:^|[._-])(?:[rwp]|gpu|device|cuda)?(\d{1,5})$", re.IGNORECASE)
 _FIRST = re.compile(r"^(\d{1,5})[._-]")
-_COUNTS = re.compile(r"(?:^|[._-])(?:step|iter|iteration|epoch|run|exp|version|v|cycle|window|part|node|host|try)[._-]?\d*$", re.IGNORECASE)
+_COUNTS = re.compile(
+    r"(?:^|[._-])(?:step|iter|iteration|epoch|run|exp|version|v|cycle|window|part|node|host|try)[._-]?\d*$",
+    re.IGNORECASE,
+)
 PLAUSIBLE = 1024  # a bare number up to here may be a rank; process ids and times are larger
 
 

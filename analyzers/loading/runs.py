@@ -13,7 +13,9 @@ from datetime import UTC, datetime
 from rankscope.analyzers.errors import BadSelection
 from rankscope.analyzers.loading.ranks import Capture
 
-GAP_NS = 60 * 10**9  # captures of one run begin together; clocks of hosts differ by seconds, runs follow one another by minutes
+GAP_NS = (
+    60 * 10**9
+)  # captures of one run begin together; clocks of hosts differ by seconds, runs follow one another by minutes
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9._]+")
 
 

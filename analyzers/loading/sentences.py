@@ -37,7 +37,14 @@ def warnings(
     copies: Sequence[tuple[Capture, Capture]],
 ) -> list[str]:
     """Everything about the choice of files that a reader of the report must know."""
-    return [*found.warnings, *_refused(refused), *_copies(copies), *_runs(run, among), *_sources(wanted), *_ranks(run, wanted)]
+    return [
+        *found.warnings,
+        *_refused(refused),
+        *_copies(copies),
+        *_runs(run, among),
+        *_sources(wanted),
+        *_ranks(run, wanted),
+    ]
 
 
 def _refused(refused: Mapping[str, str]) -> Iterator[str]:

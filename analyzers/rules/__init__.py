@@ -6,13 +6,19 @@ import importlib
 import inspect
 import pkgutil
 
+from collections.abc import Collection
+
+from rankscope.analyzers.errors import BadSelection
 from rankscope.analyzers.findings import Rule
 
 
-def load_rules() -> tuple[Rule, ...]:
-    """Every rule, by file name. The id is the file's name in kebab case."""
+def load_rules(ids: Collection[str] | None = None) -> tuple[Rule, ...]:
+    """Every rule, or those with these ids, by file name. The id is the file's name in kebab case. BadSelection: no such rule."""
     found = []
     for module_info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{module_info.name}")
         found.append(Rule(module_info.name.replace("_", "-"), module.TITLE, module.check, inspect.getdoc(module) or ""))
-    return tuple(found)
+    unknown = sorted(set(ids or ()) - {rule.id for rule in found})
+    if unknown:
+        raise BadSelection(f"no rule {', '.join(unknown)}; there are {', '.join(rule.id for rule in found)}")
+    return tuple(rule for rule in found if ids is None or rule.id in ids)
