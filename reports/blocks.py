@@ -144,7 +144,7 @@ class Story:
     cost: Quantity
     facts: tuple[Fact, ...]
     steps: tuple[tuple[str, str], ...]
-    evidence: Grid | None = None
+    evidence: tuple[Grid, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ def table(grid: Grid, width: int, limit: int) -> Table:
     """The first `limit` rows of `grid` in at most `width` columns; names lose their middle, other text wraps."""
     rows = grid.rows[:limit]
     texts = [[_text(content, column) for content, column in zip(row, grid.columns, strict=True)] for row in rows]
-    widths = _widths(grid.columns, texts, width)
+    gap, widths = _widths(grid.columns, texts, width)
     headed = any(column.title for column in grid.columns)
     drawn = Table(
-        box=None, padding=(0, GAP, 0, 0), pad_edge=False, show_header=headed, header_style="dim", expand=False
+        box=None, padding=(0, gap, 0, 0), pad_edge=False, show_header=headed, header_style="dim", expand=False
     )
     for column, wide in zip(grid.columns, widths, strict=True):
         justify = "right" if column.numeric else "left"
@@ -45,11 +45,12 @@ def _fitted(content: Cell, text: str, width: int) -> Line:
     return Line(text)
 
 
-def _widths(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Natural widths where they fit; else the widest text columns give way first, then the figures."""
-    room = width - GAP * len(columns)
+def _widths(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> tuple[int, list[int]]:
+    """The gap and the natural widths; where room is short the gap, then wide texts, then figures give way."""
     least = [max((cell_len(word) for word in column.title.split()), default=1) for column in columns]
     widths = [max([low, *(cell_len(line[i]) for line in texts)]) for i, low in enumerate(least)]
+    gap = GAP if sum(widths) + GAP * len(columns) <= width else 1
+    room = width - gap * len(columns)
     for only_text in (True, False):
         while sum(widths) > room:
             wide = [i for i, column in enumerate(columns) if not (only_text and column.numeric)]
@@ -58,4 +59,4 @@ def _widths(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: in
                 break
             widest = max(wide, key=lambda i: widths[i])
             widths[widest] -= 1
-    return widths
+    return gap, widths

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from rich.cells import cell_len
 from rich.text import Text as Line
 
 from rankscope.analyzers.quantities import duration, share
+from rankscope.reports import heat
 from rankscope.reports.blocks import Bar, Bars, Heatmap, Quantity
 from rankscope.reports.buckets import BY_KEY, FAMILIES, Family
 from rankscope.reports.format import quantity
@@ -18,7 +18,7 @@ FAMILY_GLYPHS = {
     "compute": "█",
     "transfer": "▓",
     "unsplit": "▒",
-    "wait": "×",
+    "wait": "x",
     "io": "≡",
     "host": "-",
     "idle": "·",
@@ -34,7 +34,6 @@ FAMILY_STYLES = {
 }
 _SHADES = "·░▒▓█"
 _SHORT = {"input/output": "in/out"}
-_FIGURE = 8  # "transfer" is the longest heading
 _BAR_LEAST = 12
 
 
@@ -45,7 +44,7 @@ def bars(block: Bars, width: int) -> list[Line]:
         return []
     families = [family for family in FAMILIES if any(_family_ns(bar, family) for bar in shown)]
     label_width = max(cell_len(visible(bar.label)) for bar in shown)
-    figures = len(families) * _FIGURE
+    figures = sum(_figure(family) for family in families)
     room = width - label_width - 10 - figures - 2
     if room < _BAR_LEAST:
         families, room = [], width - label_width - 12
@@ -56,15 +55,19 @@ def bars(block: Bars, width: int) -> list[Line]:
         line.append_text(_stack(bar, room, scale))
         for family in families:
             ns = _family_ns(bar, family)
-            line.append(f"{share(ns / bar.total_ns) if ns and bar.total_ns else '-':>{_FIGURE}}")
+            line.append(f"{share(ns / bar.total_ns) if ns and bar.total_ns else '-':>{_figure(family)}}")
         lines.append(line)
         if bar.why and block.rest_mean:
             lines.append(Line(" " * (label_width + 10) + visible(bar.why), style="dim"))
     return [*lines, *_legend(shown, width)]
 
 
+def _figure(family: Family) -> int:
+    return 1 + max(len("18.3 %"), len(_SHORT.get(family.label, family.label)))
+
+
 def _heading(families: Sequence[Family], label_width: int, room: int) -> Line:
-    heads = "".join(f"{_SHORT.get(family.label, family.label):>{_FIGURE}}" for family in families)
+    heads = "".join(f"{_SHORT.get(family.label, family.label):>{_figure(family)}}" for family in families)
     return Line(f"{'':<{label_width}} {'window':>8} {'':<{room}}{heads}", style="dim")
 
 
@@ -98,52 +101,31 @@ def _legend(shown: Sequence[Bar], width: int) -> list[Line]:
 
 def heatmap(block: Heatmap, width: int) -> list[Line]:
     """A line per row (the leading ones where there are many) in at most `width` columns; columns are merged if need be."""
-    picked = list(block.lead) or list(range(len(block.rows)))
-    label_width = max([cell_len(block.rows[i]) for i in picked], default=0)
+    low, high = bounds = heat.scale(block)
+    shown = heat.leading_rows(block)
+    label_width = max([len(block.row_axis), *(cell_len(name) for name in shown.rows)])
     room = max(width - label_width - 1, 1)
-    columns = len(block.columns)
-    merged = -(-columns // room)
-    cell_width = 1 if merged > 1 else min(4, room // columns)
-    bounds = list(range(0, columns, merged)) + [columns]
-    low, high = scale(block)
-    lines = [Line(block.title, style="bold"), _steps(block, bounds, cell_width, label_width)]
-    for i in picked:
-        line = Line(f"{block.rows[i]:<{label_width}} ")
-        for start, stop in pairwise(bounds):
-            line.append(_shade(block.values[i][start:stop], low, high) * cell_width)
-        lines.append(line)
-    if block.faint:
-        marks = "".join(("~" if set(range(a, b)) <= block.faint else " ") * cell_width for a, b in pairwise(bounds))
+    shown = heat.at_most(shown, room)
+    cell_width = max(1, min(4, room // len(shown.columns)))
+    lines = [Line(block.title, style="bold"), _columns(shown, cell_width, label_width)]
+    for name, values in zip(shown.rows, shown.values, strict=True):
+        shades = (" " if v is None else _SHADES[heat.level(v, bounds, len(_SHADES))] for v in values)
+        lines.append(Line(f"{name:<{label_width}} {''.join(shade * cell_width for shade in shades)}"))
+    if shown.faint:
+        marks = "".join(("~" if i in shown.faint else " ") * cell_width for i in range(len(shown.columns)))
         lines.append(Line(f"{'':<{label_width}} {marks}".rstrip(), style="dim"))
-    left = len(block.rows) - len(picked)
     least, most = (quantity(Quantity(value, block.unit)) for value in (low, high))
-    lines.append(
-        Line(f"{_SHADES[0]} {least}  {_SHADES[-1]} {most}{f'  +{left} more' if left else ''}"[:width], style="dim")
-    )
+    legend = f"{_SHADES[0]} {least}  {_SHADES[-1]} {most}"
+    lines.append(Line(legend[:width], style="dim"))
     return lines
 
 
-def scale(block: Heatmap) -> tuple[float, float]:
-    """Least and most of the columns that count; a spread below 5 % of the most is noise and is not stretched."""
-    counted = [v for row in block.values for i, v in enumerate(row) if v is not None and i not in block.faint]
-    values = counted or [v for row in block.values for v in row if v is not None] or [0]
-    high = max(values)
-    return (0.0 if block.from_zero else min(min(values), 0.95 * high)), high
-
-
-def _shade(values: Sequence[float | None], low: float, high: float) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return " "
-    place = (max(known) - low) / (high - low) if high > low else 0.0
-    return _SHADES[min(int(max(place, 0.0) * len(_SHADES)), len(_SHADES) - 1)]
-
-
-def _steps(block: Heatmap, bounds: Sequence[int], cell_width: int, label_width: int) -> Line:
+def _columns(block: Heatmap, cell_width: int, label_width: int) -> Line:
     """The columns' names, as many as fit."""
     text = ""
-    for place, start in enumerate(bounds[:-1]):
-        if place * cell_width >= len(text) + bool(text):
-            text = text.ljust(place * cell_width) + block.columns[start]
-    room = (len(bounds) - 1) * cell_width
-    return Line(f"{block.column_axis[:label_width]:<{label_width}} {text[: max(room, 1)]}", style="dim")
+    for i, name in enumerate(block.columns):
+        if i * cell_width >= len(text) + bool(text):
+            text = text.ljust(i * cell_width) + name
+    return Line(
+        f"{block.column_axis[:label_width]:<{label_width}} {text[: len(block.columns) * cell_width]}", style="dim"
+    )

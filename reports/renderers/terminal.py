@@ -17,14 +17,13 @@ from rankscope.reports.blocks import (
     Facts,
     Grid,
     Heatmap,
-    Quantity,
     Section,
     Story,
     Terms,
     Text,
     Verdict,
 )
-from rankscope.reports.format import cell, quantity
+from rankscope.reports.format import cell
 from rankscope.reports.names import visible
 from rankscope.reports.renderers import columns, glyphs
 from rankscope.reports.sections import sections
@@ -122,10 +121,11 @@ class _Page:
             self.line(line, indent)
 
     def facts(self, block: Facts) -> None:
+        values = [visible(cell(fact.value)) for fact in block.facts]
         wide = max((len(fact.label) for fact in block.facts), default=0)
-        for fact in block.facts:
-            value = visible(cell(fact.value))
-            self.prose(f"{fact.label:<{wide}}  {value:<10} {fact.note}".rstrip(), indent=2)
+        widest = max((len(value) for value in values), default=0)
+        for fact, value in zip(block.facts, values, strict=True):
+            self.prose(f"{fact.label:<{wide}}  {value:<{widest}}  {fact.note}".rstrip(), indent=2)
 
     def grid(self, block: Grid, indent: int = 0) -> None:
         if block.folded or not block.rows:
@@ -145,8 +145,8 @@ class _Page:
         wide = max((len(name) for name, _ in story.steps), default=0)
         for name, text in story.steps:
             self.hanging(name, text, wide)
-        if story.evidence is not None:
-            self.grid(story.evidence, 2)
+        for grid in story.evidence:
+            self.grid(grid, 2)
 
     def hanging(self, name: str, text: str, wide: int) -> None:
         """A word, and its text wrapped beside it."""
@@ -190,7 +190,3 @@ class _Page:
 
 def _wide(lines: list[Line]) -> int:
     return max(line.cell_len for line in lines)
-
-
-def _cost(amount: Quantity) -> str:
-    return quantity(amount)

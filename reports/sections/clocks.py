@@ -40,4 +40,4 @@ def build(diagnosis: Diagnosis) -> Section | None:
         for clock in diagnosis.clock
     )
     lead = "Ranks are compared on one clock; no difference smaller than the residual is believed."
-    return Section("clocks", "Clocks", (Grid("", _COLUMNS, rows, brief=8),), lead, detail=True)
+    return Section("clocks", "Clocks", (Grid("", _COLUMNS, rows, brief=4),), lead, detail=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rankscope.analyzers.findings import CollectivesReport, Diagnosis, GroupTraffic
 from rankscope.analyzers.quantities import count, plural, share, spans
-from rankscope.reports.blocks import Cell, Column, Grid, Name, Quantity, Section, Text
+from rankscope.reports.blocks import Block, Cell, Column, Grid, Name, Quantity, Section, Text
 
 ORDER = 40
 _COLUMNS = (
@@ -31,7 +31,7 @@ def build(diagnosis: Diagnosis) -> Section | None:
     columns = (*_COLUMNS, Column("imbalance", doc="most bytes over the mean")) if imbalanced else _COLUMNS
     rows = tuple(_row(group, imbalanced) for group in report.by_group)
     notes = tuple(Text(text, "muted") for text in _notes(report))
-    blocks = (Grid("", columns, rows, brief=6), *notes) if rows else notes
+    blocks: tuple[Block, ...] = (Grid("", columns, rows, brief=6), *notes) if rows else notes
     return Section("collectives", "Collectives", blocks, _lead(report))
 
 

@@ -55,4 +55,4 @@ def _signals(diagnosis: Diagnosis) -> Grid:
         where = "every rank" if have == everyone and have else f"rank {spans(have)}" if have else "not recorded"
         rows.append((signal.name, where, signal.meaning))
     columns = (Column("signal", False), Column("recorded on", False), Column("what it is for", False))
-    return Grid("Signals", columns, tuple(rows), brief=20)
+    return Grid("Signals", columns, tuple(rows), folded=True)

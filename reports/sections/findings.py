@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from rankscope.analyzers.findings import Diagnosis, Evidence, Finding
-from rankscope.analyzers.quantities import duration, exact_ns, plural, share_of, spans
+from rankscope.analyzers.quantities import exact_ns, plural, share_of, spans
 from rankscope.reports.blocks import Cell, Column, Fact, Grid, Name, Quantity, Section, Story, Text
 
 ORDER = 10
-_EVENTS = 3  # event references shown for one figure
-_COLUMNS = (
-    Column("figure", numeric=False),
-    Column("value"),
-    Column("event to look at", numeric=False, doc="rank, name, start after the base of its file, duration"),
+_FIGURES = (Column("evidence", numeric=False), Column("value"))
+_EVENTS = (
+    Column("event to look at", numeric=False),
+    Column("rank"),
+    Column("start", doc="after the base of its file"),
+    Column("duration"),
+    Column("for", numeric=False),
 )
 
 
@@ -51,7 +53,7 @@ def _story(diagnosis: Diagnosis, finding: Finding) -> Story:
         cost=Quantity(finding.cost_ns, "ns"),
         facts=tuple(_facts(diagnosis, finding)),
         steps=tuple((name, text) for name, text in steps if text),
-        evidence=_evidence(finding.evidence) if finding.evidence else None,
+        evidence=_evidence(finding.evidence),
     )
 
 
@@ -81,25 +83,18 @@ def _facts(diagnosis: Diagnosis, finding: Finding) -> list[Fact]:
     return facts
 
 
-def _evidence(evidence: list[Evidence]) -> Grid:
-    pointed = any(entry.events for entry in evidence)
-    rows: list[tuple[Cell, ...]] = []
-    for entry in evidence:
-        row: tuple[Cell, ...] = (entry.label, _value(entry))
-        rows.append((*row, Name(_events(entry))) if pointed else row)
-    return Grid("Evidence", _COLUMNS if pointed else _COLUMNS[:2], tuple(rows))
+def _evidence(evidence: list[Evidence]) -> tuple[Grid, ...]:
+    figures = tuple((entry.label, _value(entry)) for entry in evidence)
+    events: tuple[tuple[Cell, ...], ...] = tuple(
+        (Name(event.name), str(event.rank), exact_ns(event.start_ns), Quantity(event.dur_ns, "ns"), entry.label)
+        for entry in evidence
+        for event in entry.events
+    )
+    grids = (Grid("", _FIGURES, figures, brief=8),) if figures else ()
+    return (*grids, Grid("", _EVENTS, events, brief=3)) if events else grids
 
 
 def _value(entry: Evidence) -> Cell:
     if isinstance(entry.value, str):
         return entry.value
     return Quantity(entry.value, "count" if entry.unit == "text" else entry.unit)
-
-
-def _events(entry: Evidence) -> str:
-    shown = [
-        f"rank {event.rank}: {event.name} at {exact_ns(event.start_ns)} for {duration(event.dur_ns)}"
-        for event in entry.events[:_EVENTS]
-    ]
-    left = len(entry.events) - _EVENTS
-    return "; ".join(shown) + (f"; and {left} more" if left > 0 else "")

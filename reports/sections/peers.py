@@ -48,7 +48,7 @@ def _table(
     if not filled:
         return ()
     heads = (Column("rank", False), *(Column(column) for column in columns))
-    return Grid(title, heads, filled, brief=4), Text(why, "muted")
+    return Grid(title, heads, filled, brief=2), Text(why, "muted")
 
 
 def _label(peer: Peers, label: dict[tuple[int, int], str]) -> str:

@@ -41,7 +41,7 @@ def _bars(diagnosis: Diagnosis, times: list[RankTime]) -> Bars:
         return Bars("", tuple(_bar(time, reasons.get(i, "")) for i, time in enumerate(times)))
     rest = [time for i, time in enumerate(times) if i not in reasons]
     lead = tuple(_bar(times[i], reason) for i, reason in reasons.items())
-    mean = _bar(mean_of(f"mean of {len(rest)} others", rest)) if rest else None
+    mean = _bar(mean_of(f"{len(rest)} others", rest)) if rest else None
     return Bars("", lead, tuple(_bar(time) for time in rest), mean)
 
 
@@ -57,7 +57,7 @@ def _figures(times: list[RankTime]) -> Grid:
         Column("window", doc="the step as the device saw it"),
         *(Column(bucket.label, doc=bucket.doc) for bucket in used),
     )
-    rows = tuple(
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             time.label,
             Quantity(time.window_ns, "ns"),

@@ -61,9 +61,9 @@ def _worth(diagnosis: Diagnosis) -> list[Fact]:
     first = next((f for f in diagnosis.findings if f.cost_ns is not None), None)
     if first is None or first.gpu_hours_per_day is None:
         return []
-    note = f"what {first.rule} costs"
+    note = f"lost to {first.rule}"
     if first.money_per_day is not None:
-        note += f": {first.money_per_day:,.2f} a day"
+        note += f", {first.money_per_day:,.2f} in money"
     return [Fact("a day", Quantity(first.gpu_hours_per_day, "gpu_hours"), note)]
 
 

@@ -30,7 +30,7 @@ def build(diagnosis: Diagnosis) -> Section | None:
         text = "No rank waited visibly for another in the collectives that were matched."
         return Section("waits", "Who waited for whom", (Text(text),))
     blocks: list[Block] = [_by_rank(report, ranks)]
-    if report.waited_for and len(ranks) > 2:
+    if len({entry.causer for entry in report.waited_for}) > 1:
         blocks.insert(0, _matrix(report, ranks))
     if any(report.dependency_wait_ns.values()):
         total = sum(report.dependency_wait_ns.values())

@@ -202,7 +202,7 @@ def _late_finding(late: int, steps: list[int]) -> Finding:
             Evidence("compute over its peers' median", 1.29, "share"),
             Evidence("steps in which it was last", "all of them", "text"),
         ],
-        advice=f"Compare the clocks, temperature and power cap of rank {late}'s device with its peers', then swap it with a spare.",
+        advice=f"Compare the clocks, temperature and power cap of rank {late}'s device with its peers', then swap it.",
         where=f"Rank {late}, backward pass, all-reduce of group 0.",
         expected="The step falls from 210 ms to about 172 ms (18 %).",
         gpu_hours_per_day=34.7,
