@@ -72,7 +72,7 @@ def _is_number(value: ast.expr) -> bool:
 
 def _comment(lines: list[str], at: int) -> str:
     beside = lines[at].partition("#")[2].strip()
-    above = []
+    above: list[str] = []
     while not beside and at and lines[at - 1].lstrip().startswith("#"):
         at -= 1
         above.insert(0, lines[at].strip("# "))

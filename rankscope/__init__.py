@@ -32,9 +32,10 @@ def load(
 ) -> Analysis:
     """Read the newest whole run below these paths, or the one named `run`, and analyse it.
 
-    `ranks` and `steps` (ProfilerStep numbers) narrow it down; `jobs` bounds the worker processes; `communication` and `checkpoint`
-    are literal texts in the names of further kernels that communicate and ranges that save a checkpoint; `progress` is called with
-    the bytes read and to be read. Raises `rankscope.analyzers.errors.RankscopeError` when there is nothing to read or to select.
+    `ranks` and `steps` (ProfilerStep numbers) narrow it down; `jobs` bounds the worker processes; `communication` and
+    `checkpoint` are literal texts in the names of further kernels that communicate and ranges that save a checkpoint;
+    `progress` is called with the bytes read and to be read.
+    Raises `rankscope.analyzers.errors.RankscopeError` when there is nothing to read or to select.
     """
     from rankscope.analyzers.diagnose import analyse
     from rankscope.analyzers.errors import BadSelection
@@ -68,7 +69,7 @@ def diagnose(
     checkpoint: Collection[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Diagnosis:
-    """`load` the run and apply the rules with these ids (None: all). `gpu_hour_price`: money an hour of one device costs."""
+    """`load` the run and apply the rules with these ids (None: all). `gpu_hour_price`: of one device."""
     from rankscope.analyzers import diagnose as judge
     from rankscope.analyzers.rules import load_rules
 

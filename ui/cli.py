@@ -43,12 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """A parser of every module in `ui/commands`: its docstring is the help, `arguments(parser)` and `run(args)` do the rest."""
+    """A parser of every module in `ui/commands`: docstring = help; `arguments(parser)` and `run(args)` do the rest."""
     top = argparse.ArgumentParser(
         prog="rankscope",
-        description="Says where every nanosecond of a distributed PyTorch training step went, which rank holds the others up, why, "
-        "and what to change.",
-        epilog="Start with `rankscope demo`, then `rankscope report FOLDER` on a folder of PyTorch profiler traces, one a rank.",
+        description="Says where every nanosecond of a distributed PyTorch training step went, which rank holds the "
+        "others up, why, and what to change.",
+        epilog="Start with `rankscope demo`, then `rankscope report FOLDER` on a folder of PyTorch profiler traces, "
+        "one a rank.",
     )
     top.add_argument("--version", action="version", version=f"rankscope {__version__}")
     into = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -69,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
 
 @contextmanager
 def _ending_tidily() -> Iterator[None]:
-    """Being asked to end unwinds like Ctrl-C, so that workers and unfinished files go too; a second Ctrl-C cannot break that off."""
+    """Being asked to end unwinds like Ctrl-C, so that workers and unfinished files go too; a second Ctrl-C waits."""
 
     def ended(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_IGN)

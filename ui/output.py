@@ -8,6 +8,7 @@ import shutil
 import stat
 import sys
 import tempfile
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
@@ -26,18 +27,13 @@ class Unwritable(RankscopeError):
 
 def say(message: str) -> None:
     """One message to standard error; control characters in it are shown, not obeyed."""
-    try:
-        print(
-            f"rankscope: {_CONTROL.sub(lambda found: ascii(found[0])[1:-1], message)}",
-            file=_forgiving(sys.stderr),
-            flush=True,
-        )
-    except OSError:
-        pass  # nobody listens
+    plain = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], message)
+    with suppress(OSError):  # nobody listens
+        print(f"rankscope: {plain}", file=_forgiving(sys.stderr), flush=True)
 
 
 def put(text: str, path: str | None) -> None:
-    """The report to a file, whole or not at all, or to standard output (`path` None or `-`). Unwritable says what is in the way."""
+    """The report to a file, whole or not at all, or to standard output (`path` None or `-`). Raises Unwritable."""
     if path is None or path == "-":
         _to_stdout(text)
     else:

@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]  # uncompressed bytes read, uncompressed b
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """What to read and how. `cache_folder` None: the user's cache folder; `jobs` None: as many as the machine allows."""
+    """What to read and how. `cache_folder` None: the user's own; `jobs` None: as many as the machine allows."""
 
     ranks: Collection[int] | None = None
     run: str | None = None
@@ -88,13 +88,14 @@ def _completed(head: Head, record: RankRecord | None) -> Head:
     """A head with what only the whole file says: some writers put it behind the events."""
     if record is None:
         return head
-    said = {
-        "rank": record.meta.rank,
-        "world_size": record.meta.world_size,
-        "base_ns": record.meta.base_ns,
-        "host": record.meta.host,
-    }
-    return replace(head, **{name: value for name, value in said.items() if getattr(head, name) is None})
+    meta = record.meta
+    return replace(
+        head,
+        rank=meta.rank if head.rank is None else head.rank,
+        world_size=meta.world_size if head.world_size is None else head.world_size,
+        base_ns=meta.base_ns if head.base_ns is None else head.base_ns,
+        host=meta.host if head.host is None else head.host,
+    )
 
 
 def _wanted(run: RunFiles, ranks: Collection[int] | None) -> list[Capture]:

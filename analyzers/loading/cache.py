@@ -1,8 +1,8 @@
 """Cache: what was read from a trace file, kept so that the next report need not read it again.
 
-Immutable entries per trace: `.head` (its first look), `.record` (the small RankRecord) and `.trace` (every column, for when only
-the record's code or options changed). An entry is found by the file's identity and by the source text of the modules that made it, so a cache can
-never change a result; one that cannot be used costs a warning and nothing else.
+Immutable entries per trace: `.head` (the first look), `.record` (the small RankRecord) and `.trace` (every column, for
+when only the record's code or options changed). An entry is found by the file's identity and by the source text of the
+modules that made it, so a cache can never change a result; one that cannot be used costs a warning and nothing else.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Cache:
             self._unusable_if(_refusal(folder))
 
     def key(self, path: str) -> str | None:
-        """Identity of the file as it stands: size, times of change, inode and both ends. None when nothing is to be kept."""
+        """Identity of the file as it stands: size, times, inode, both ends. None when nothing is to be kept."""
         if self.folder is None:
             return None
         digest = hashlib.blake2b(digest_size=16)
@@ -137,7 +137,7 @@ def default_folder() -> str | None:
 
 @once
 def source_digest(*patterns: str) -> str:
-    """Digest of the source text of these modules of `rankscope/analyzers`: when code changes, so do the names of entries."""
+    """Digest of the source text of these modules of `rankscope/analyzers`: changed code makes new entries."""
     base = Path(__file__).resolve().parent.parent
     digest = hashlib.blake2b(digest_size=8)
     for source in sorted({path for pattern in patterns for path in base.glob(pattern)}):

@@ -1,7 +1,7 @@
 """Container: tables and texts as one run of bytes, a small header and then raw columns that can be mapped into memory.
 
-Layout: magic, length and checksum of the header, header (msgpack), padding to 64 bytes, columns, each at a multiple of 64 bytes.
-Reading validates everything, so a damaged container is a ValueError and never a wrong table. No code is ever stored in it.
+Layout: magic, checksum and length of the header, header (msgpack), padding to 64 bytes, columns, each at a multiple of
+64 bytes. Reading validates everything: a damaged container is a ValueError, never a wrong table. It never holds code.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def pack(text: bytes, names: Sequence[str], tables: Mapping[type[Table], Table])
     for kind, table in tables.items():
         described[kind.__name__] = columns = {}
         for name, array in _arrays(table):
-            raw = memoryview(array).cast("B") if array.size else memoryview(b"")
+            raw = array.data.cast("B") if array.size else memoryview(b"")
             columns[name] = (array.dtype.str, offset, raw.nbytes)
             padding = bytes(-raw.nbytes % _ALIGN)
             arrays += [raw, padding]

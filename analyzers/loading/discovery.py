@@ -6,8 +6,9 @@ import glob
 import os
 import stat
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from rankscope.analyzers.errors import NothingToRead
 from rankscope.analyzers.quantities import count
@@ -23,7 +24,7 @@ _KINDS = (
 
 @dataclass(slots=True)
 class Found:
-    """Files that may be traces, in a stable order, each once; what was refused by its kind; and what the scan had to leave out."""
+    """Files that may be traces, in a stable order, each once; what was refused; and what the scan had to leave out."""
 
     files: list[str] = field(default_factory=list)
     refused: list[Unreadable] = field(default_factory=list)
@@ -62,33 +63,39 @@ def _take(path: str, found: Found) -> None:
 
 def _scan(root: str, found: Found) -> None:
     """All files below a folder whose names can be those of traces, nearest first. Links are not followed."""
-    folders, files, links, looked = deque([root]), [], [], 0
-    while folders and looked < MOST_ENTRIES:
+    files: list[str] = []
+    links: list[str] = []
+    looked = 0
+    for entry in islice(_entries(root, found), MOST_ENTRIES):
+        looked += 1
+        if may_be_trace(entry.name):
+            if entry.is_symlink():
+                links.append(entry.path)
+            elif entry.is_file(follow_symlinks=False):
+                files.append(entry.path)
+    found.looked_at += looked
+    if looked == MOST_ENTRIES:
+        found.warnings.append(f"{root}: only the first {count(looked)} entries were looked at; name a smaller folder")
+    if len(files) > MOST_FILES:
+        few = f"{count(MOST_FILES)} of {count(len(files))}"
+        found.warnings.append(f"{root}: only {few} JSON files were looked at; name a smaller folder")
+    found.files += sorted(files, key=lambda path: (not _likely(path), path))[:MOST_FILES]
+    _refuse_links(root, links, found)
+
+
+def _entries(root: str, found: Found) -> Iterator[os.DirEntry[str]]:
+    """Everything below a folder, a level at a time."""
+    folders = deque([root])
+    while folders:
         folder = folders.popleft()
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    looked += 1
-                    if looked >= MOST_ENTRIES:
-                        break
-                    if may_be_trace(entry.name):
-                        if entry.is_symlink():
-                            links.append(entry.path)
-                        elif entry.is_file(follow_symlinks=False):
-                            files.append(entry.path)
-                    elif _worth_entering(entry):
+                    if not may_be_trace(entry.name) and _worth_entering(entry):
                         folders.append(entry.path)
+                    yield entry
         except OSError as error:
             found.refused.append(Unreadable(folder, f"cannot be listed ({error.strerror})"))
-    found.looked_at += looked
-    if looked >= MOST_ENTRIES:
-        found.warnings.append(f"{root}: only the first {count(looked)} entries were looked at; name a smaller folder")
-    if len(files) > MOST_FILES:
-        found.warnings.append(
-            f"{root}: only {count(MOST_FILES)} of {count(len(files))} JSON files were looked at; name a smaller folder"
-        )
-    found.files += sorted(files, key=lambda path: (not _likely(path), path))[:MOST_FILES]
-    _refuse_links(root, links, found)
 
 
 def may_be_trace(name: str) -> bool:
@@ -112,7 +119,7 @@ def _worth_entering(entry: os.DirEntry[str]) -> bool:
 
 
 def _refuse_links(root: str, links: list[str], found: Found) -> None:
-    """A link to a file of the folder is that file; one that leads out of it is followed only when it is named itself."""
+    """A link to a file of the folder is that file; one that leads out of it is followed only when named itself."""
     inside = os.path.realpath(root)
     for link in sorted(links):
         target = os.path.realpath(link)

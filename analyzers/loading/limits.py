@@ -40,7 +40,7 @@ def memory_bytes(root: Path = Path("/")) -> int | None:
 
 
 def raw_size(path: str) -> int:
-    """Uncompressed size in bytes of a JSON or gzip file, estimated from its size and gzip's trailer; 0 if it cannot be opened."""
+    """Uncompressed bytes of a JSON or gzip file, estimated from its size and gzip's trailer; 0: it cannot be opened."""
     try:
         with open(path, "rb") as file:
             packed = os.fstat(file.fileno()).st_size

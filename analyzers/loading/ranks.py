@@ -1,4 +1,4 @@
-"""Ranks: which rank a file is of, by what it says, else by its name. Order, the last resort, is decided within a run."""
+"""Ranks: which rank a file is of, by what it says, else by its name. The last resort, order, is decided in a run."""
 
 from __future__ import annotations
 
@@ -63,8 +63,11 @@ def captures(heads: Mapping[str, Head]) -> list[Capture]:
 
 
 def named_ranks(paths: Sequence[str], world_sizes: Mapping[str, int | None] | None = None) -> dict[str, int]:
-    """Ranks that file names state: `rank3`, `worker-3`, in a folder's name as well; else a bare number that sets the file apart
-    from its neighbours and is small enough to be a rank. Files whose names say nothing are left out."""
+    """Ranks that names state, without the files whose names say nothing.
+
+    `rank3` or `worker-3`, in a folder's name as well; else a bare number that sets the file apart from its neighbours and
+    is small enough to be a rank.
+    """
     result: dict[str, int] = {}
     bare: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for path in paths:
@@ -92,7 +95,7 @@ def _stated(path: str) -> int | None:
 
 
 def _bare(path: str) -> list[tuple[tuple[str, str], int]]:
-    """Candidates: the number at the end of the name, at its front, or a folder's name that is a number, each with what is left."""
+    """Candidates: a number at the end of the name, at its front, or a folder's name; each with what is left around it."""
     folder, name = os.path.split(os.path.normpath(path))
     stem = _SUFFIX.sub("", name)
     result: list[tuple[tuple[str, str], int]] = []
@@ -110,7 +113,7 @@ def _bare(path: str) -> list[tuple[tuple[str, str], int]]:
 
 
 def _are_ranks(family: Mapping[str, int], sizes: Mapping[str, int | None]) -> bool:
-    """Numbers that differ, each below the world size, or where that is unknown, below twice as many as there are files."""
+    """Numbers that differ, each below the world size; where that is unknown, below twice the number of files."""
     stated = [size for path in family if (size := sizes.get(path)) is not None]
     bound = max(stated) if stated else min(PLAUSIBLE, 2 * len(family))
     return len(set(family.values())) == len(family) and max(family.values()) < bound

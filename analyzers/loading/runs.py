@@ -1,4 +1,4 @@
-"""Runs: which files belong together. Captures of different runs, or of different windows of one run, are never merged."""
+"""Runs: which files belong together. Captures of different runs, or windows of one run, are never merged."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def runs(captures: Sequence[Capture]) -> list[RunFiles]:
 
 
 def chosen(found: Sequence[RunFiles], asked: str | None) -> RunFiles:
-    """The run asked for by its id or the only one whose id begins so; else the newest whole one, else the one with most ranks."""
+    """The run of this id or the only one whose id begins so; asked for none, the newest whole one, else that of most ranks."""
     if asked is None:
         most = max(len(run.captures) for run in found)
         whole = [run for run in found if _whole(run, most)]
@@ -127,7 +127,7 @@ def _by_world(captures: list[Capture]) -> list[list[Capture]]:
 
 
 def _with_order(captures: list[Capture]) -> list[Capture]:
-    """Give ranks to those without: by order of their names, leaving out ranks that are taken; captures of one process share one."""
+    """Give ranks to those without, by order of their names, leaving out those that are taken; a process has one rank."""
     taken = {c.rank for c in captures}
     given: dict[object, int] = {}
     free = 0
@@ -144,7 +144,7 @@ def _with_order(captures: list[Capture]) -> list[Capture]:
 
 
 def _each_rank_once(captures: list[Capture]) -> list[list[Capture]]:
-    """Divide captures that begin together so that no part has a rank twice: by folder where that does it, else by order of time."""
+    """Divide captures that begin together so that none has a rank twice: by folder where that does it, else by time."""
     if not _repeats(captures):
         return [captures]
     folders: dict[str, list[Capture]] = defaultdict(list)
@@ -163,7 +163,7 @@ def _each_rank_once(captures: list[Capture]) -> list[list[Capture]]:
 
 
 def _rounds(captures: list[Capture]) -> list[list[Capture]]:
-    """The k-th captures of the ranks together. A rank that lacks some is fitted in by time, its host's clock set by the others."""
+    """The k-th captures of all ranks. A rank that lacks some is fitted in by time, its host's clock set by others."""
     by_rank: dict[int, list[Capture]] = defaultdict(list)
     for capture in sorted(captures, key=lambda c: (c.started_ns or 0, c.path)):
         by_rank[capture.rank or 0].append(capture)
@@ -191,7 +191,8 @@ def _apart(capture: Capture, other: Capture) -> int:
 
 def _joined_across_clocks(parts: list[list[Capture]]) -> list[list[Capture]]:
     """Put together what only clocks set apart: parts that share no rank and no host and make up their world exactly."""
-    result, pieces = [], defaultdict(list)
+    result: list[list[Capture]] = []
+    pieces: dict[int | None, list[list[Capture]]] = defaultdict(list)
     for part in parts:
         size = next((c.world_size for c in part if c.world_size is not None), None)
         incomplete = size is not None and len(part) < size and all(c.host for c in part)

@@ -59,9 +59,8 @@ def _refused(refused: Mapping[str, str]) -> Iterator[str]:
 
 def _copies(copies: Sequence[tuple[Capture, Capture]]) -> Iterator[str]:
     for copy, original in copies[:NAMED]:
-        yield (
-            f"{shown(copy.path)} is left out: it has the rank, the process and the first event of {shown(original.path)}, so it is a copy"
-        )
+        same = f"the rank, the process and the first event of {shown(original.path)}"
+        yield f"{shown(copy.path)} is left out as a copy: it has {same}"
     if len(copies) > NAMED:
         yield f"{count(len(copies) - NAMED)} more copies of files are left out"
 
@@ -70,7 +69,8 @@ def _runs(run: RunFiles, among: Sequence[RunFiles]) -> Iterator[str]:
     others = [other.id for other in among if other.id != run.id]
     if others:
         more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-        yield f"{len(among)} runs were found and never merged: this is {run.id}; --run chooses {', '.join(others[:NAMED])}{more}"
+        listing = ", ".join(others[:NAMED]) + more
+        yield f"{len(among)} runs were found and are not merged: this is {run.id}; --run chooses {listing}"
     processes: dict[object, set[int | None]] = defaultdict(set)
     for index, other in enumerate(among):
         for capture in other.captures:

@@ -1,7 +1,7 @@
 """One trace file to its RankRecord, through the cache; and the process that does so for one file after another.
 
-The process speaks over its standard input and output: length-prefixed msgpack, `Setup` first, then a path a message, a `Reply` each.
-It imports no data frame and no terminal library, so that starting one costs little.
+The process speaks over its standard input and output: length-prefixed msgpack, `Setup` first, then a path a message, a
+`Reply` each. It imports no data frame and no terminal library, so that starting one costs little.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Setup(msgspec.Struct):
 
 
 class Reply(msgspec.Struct, omit_defaults=True):
-    """About one file: its packed record or the reason why there is none. One with neither says that the process is up."""
+    """About one file: its packed record or the reason why there is none. With neither: the process is up."""
 
     record: bytes | None = None
     reason: str | None = None
@@ -109,7 +109,7 @@ def reply_for(path: str, options: RecordOptions, cache: Cache) -> Reply:
         reason = f"cannot be read ({error.strerror or error})"
     except MemoryError:
         reason = "needs more memory than there is"
-    except Exception as error:  # one file's surprise must not cost the others their report
+    except Exception as error:  # noqa: BLE001 - one file's surprise must not cost the others their report
         reason = f"could not be analysed, a bug of rankscope ({type(error).__name__}: {error})"
     return Reply(reason=reason, cache_problem=cache.problem)
 

@@ -1,7 +1,7 @@
 """Worker processes: a file each at a time, reused over files, only small records coming back.
 
-The processes are started as fresh interpreters and not by `multiprocessing`: nothing of the caller's threads or main module is
-carried over (no fork, no `if __name__` guard needed), and a killed one costs its file alone.
+The processes are fresh interpreters and not started by `multiprocessing`: nothing of the caller's threads or main module
+is carried over (no fork, no `if __name__` guard needed), and a killed one costs its file alone.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ class _Crew:
 
 
 def each(paths: Sequence[str], jobs: int, options: RecordOptions, cache: Cache, done: Done) -> None:
-    """Read every file, at most `jobs` at once, and call `done(path, reply)` for each, in the order in which they end.
+    """Read every file, at most `jobs` at once, and call `done(path, reply)` for each as it ends.
 
-    A worker that dies has its file read once more with nothing beside it; if that one dies too, the file's reply says so.
+    A worker that dies has its file read once more with nothing beside it; if that one dies too, the reply says so.
     """
     setup = Setup(options, cache.folder, cache.cap_bytes)
     lost: list[str] = []

@@ -1,7 +1,7 @@
 """Report where the time of a run went, which rank holds the others up, why, and what to change.
 
-PATH is a trace file, several, a folder (searched through), or a pattern in quotes. Of several runs below it the newest whole one
-is reported and the others are listed.
+PATH is a trace file, several, a folder (searched through), or a pattern in quotes. Of several runs below it the newest
+whole one is reported and the others are listed.
 
 examples:
   rankscope report traces/                          read a folder, report in the terminal
