@@ -41,8 +41,9 @@ def align(a: Spans, b: Spans, offset_ns: int | None) -> Alignment | None:
     if not found:
         return None
     found.sort(key=lambda c: _badness(c, a.size, b.size))
-    best = found[0]
-    others = [_badness(c, a.size, b.size) for c in found[1:] if not _agree(c, best)]
+    # Leaving out a pair that fits always lowers the spread: of the pairings that agree with the best, the fullest counts.
+    best = max((c for c in found if _agree(c, found[0])), key=lambda c: len(c.first))
+    others = [_badness(c, a.size, b.size) for c in found if not _agree(c, best)]
     margin = min(others, default=float("inf")) / _badness(best, a.size, b.size)
     front = a.size == b.size and len(best.first) == a.size
     if margin < AMBIGUOUS and not front:

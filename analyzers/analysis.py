@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -239,6 +239,12 @@ class Analysis:
     def traffic(self) -> list[GroupTraffic]:
         """Bandwidth by group, collective and size."""
         return traffic.traffic(self.matches, self.splits)
+
+    @cached_property
+    def group_times(self) -> list[traffic.GroupTime]:
+        """Transfer time of each group, collective and size, by usable step."""
+        found = traffic.transfer_by_step(self.matches, self.splits, self._step_of, len(self.columns))
+        return [replace(g, transfer_ns=g.transfer_ns[self.usable]) for g in found]
 
     def exemplars(self, trouble: str, limit: int = 3) -> list[EventRef]:
         """The costliest events of one kind of trouble (see Exemplars) over all ranks."""

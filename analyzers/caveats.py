@@ -64,7 +64,7 @@ def _of_matching(analysis: Analysis) -> Iterator[str]:
         if match.kind != "point_to_point" and group.known and len(match.records) < len(group.ranks):
             incomplete += 1
     if incomplete:
-        yield f"{plural(incomplete, 'collective')} lack the record of a member; split among the ranks that have it"
+        yield f"{plural(incomplete, 'collective lacks', 'collectives lack')} the record of a member; split among the ranks that have it"
     loose = analysis.splits.clock_free
     if loose.any():
         lanes = sorted({int(lane) for lane in matches.pool.lane[loose]})

@@ -51,10 +51,13 @@ def tracelens(work: DeviceWork, names: Sequence[str]) -> TraceLensFigures:
 
 
 def hta(work: DeviceWork, names: Sequence[str], found: Marks) -> HtaFigures | None:
-    """Temporal breakdown over the GPU span. With two or more steps it takes events launched before the last step begins."""
+    """Temporal breakdown over the GPU span, the last step included (`include_last_profiler_step=True`; by default HTA drops it).
+
+    With two or more steps HTA takes only events launched in the file by the end of the last step.
+    """
     taken = np.ones(len(work), np.bool_)
     if len(found.number) >= 2:
-        taken = work.launched & (work.launch_ns < found.start[-1])
+        taken = work.launched & (work.launch_ns <= found.end[-1])
     if not taken.any():
         return None
     communication = host_kind.where(work.name_id, names, lambda name: _HTA_COMMUNICATION.match(name) is not None)

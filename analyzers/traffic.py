@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 
 from rankscope.analyzers.collectives import Matches
 from rankscope.analyzers.findings import GroupTraffic
+from rankscope.analyzers.intervals import Ints
 from rankscope.analyzers.splits import Splits
+
+Floats = npt.NDArray[np.float64]
 
 
 def bus_factor(collective: str, ranks: int) -> float:
@@ -57,3 +63,33 @@ def _imbalance(matches: Matches, indices: list[int]) -> float:
         sizes = matches.pool.bytes[matches.found[i].records]
         worst = max(worst, float(sizes.max() / max(sizes.mean(), 1.0)))
     return worst
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTime:
+    """Transfer time of one group's operations of one collective and size: the mean over members, by step, in nanoseconds."""
+
+    group: int
+    ranks: tuple[int, ...]
+    collective: str
+    bytes: int | None
+    transfer_ns: Floats  # [step]
+    operations: int
+
+
+def transfer_by_step(matches: Matches, splits: Splits, step_of: Ints, steps: int) -> list[GroupTime]:
+    """Per (group, collective, bytes) of symmetric collectives: how long the bytes took, step by step."""
+    pool = matches.pool
+    found: dict[tuple[int, str, int | None], tuple[Floats, list[int]]] = {}
+    for match in matches.found:
+        rows = match.records
+        if match.kind != "symmetric" or not splits.split[rows].all():
+            continue
+        size = int(pool.bytes[rows].max()) if pool.has_bytes[rows].all() else None
+        total, count = found.setdefault((match.group, match.word, size), (np.zeros(steps + 1), [0]))
+        total[int(step_of[rows[0]])] += float((pool.end[rows] - pool.start[rows] - splits.wait[rows]).mean())
+        count[0] += 1
+    return [
+        GroupTime(group, pool.groups[group].ranks, word, size, total[:-1], count[0])
+        for (group, word, size), (total, count) in found.items()
+    ]

@@ -65,8 +65,8 @@ def captures(heads: Mapping[str, Head]) -> list[Capture]:
 def named_ranks(paths: Sequence[str], world_sizes: Mapping[str, int | None] | None = None) -> dict[str, int]:
     """Ranks that names state, without the files whose names say nothing.
 
-    `rank3` or `worker-3`, in a folder's name as well; else a bare number that sets the file apart from its neighbours and
-    is small enough to be a rank.
+    `rank3` or `worker-3`, in a folder's name as well; else a bare number that sets the file apart from its neighbours
+    and is small enough to be a rank.
     """
     result: dict[str, int] = {}
     bare: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
@@ -95,7 +95,7 @@ def _stated(path: str) -> int | None:
 
 
 def _bare(path: str) -> list[tuple[tuple[str, str], int]]:
-    """Candidates: a number at the end of the name, at its front, or a folder's name; each with what is left around it."""
+    """Candidates: a number at the end of the name, at its front, or a folder's name; each with what is around it."""
     folder, name = os.path.split(os.path.normpath(path))
     stem = _SUFFIX.sub("", name)
     result: list[tuple[tuple[str, str], int]] = []

@@ -55,7 +55,7 @@ def runs(captures: Sequence[Capture]) -> list[RunFiles]:
 
 
 def chosen(found: Sequence[RunFiles], asked: str | None) -> RunFiles:
-    """The run of this id or the only one whose id begins so; asked for none, the newest whole one, else that of most ranks."""
+    """The run of this id or the only one whose id begins so; without an id the newest whole one, else the largest."""
     if asked is None:
         most = max(len(run.captures) for run in found)
         whole = [run for run in found if _whole(run, most)]
@@ -127,7 +127,7 @@ def _by_world(captures: list[Capture]) -> list[list[Capture]]:
 
 
 def _with_order(captures: list[Capture]) -> list[Capture]:
-    """Give ranks to those without, by order of their names, leaving out those that are taken; a process has one rank."""
+    """Give ranks to those without, by order of their names, leaving out those taken; a process has one rank."""
     taken = {c.rank for c in captures}
     given: dict[object, int] = {}
     free = 0

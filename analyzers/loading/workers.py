@@ -1,7 +1,7 @@
 """Worker processes: a file each at a time, reused over files, only small records coming back.
 
-The processes are fresh interpreters and not started by `multiprocessing`: nothing of the caller's threads or main module
-is carried over (no fork, no `if __name__` guard needed), and a killed one costs its file alone.
+The processes are fresh interpreters, not started by `multiprocessing`: nothing of the caller's threads or main module is
+carried over (no fork, no `if __name__` guard needed), and a killed one costs its file alone.
 """
 
 from __future__ import annotations
