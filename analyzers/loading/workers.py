@@ -1,6 +1,6 @@
 """Worker processes: a file each at a time, reused over files, only small records coming back.
 
-The processes are fresh interpreters, not started by `multiprocessing`: nothing of the caller's threads or main module is
+The processes are fresh interpreters, not made by `multiprocessing`: nothing of the caller's threads or main module is
 carried over (no fork, no `if __name__` guard needed), and a killed one costs its file alone.
 """
 
