@@ -20,8 +20,8 @@ help:
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "rankscope needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	$(BIN)/python -m pip install -qq --upgrade pip
+	$(BIN)/python -m pip install -qq -e '.[dev]'
 	@touch $@
 
 demo: $(READY)
@@ -48,14 +48,14 @@ bench-hta: $(PEER)/.ready
 
 $(PEER)/.ready:
 	$(PYTHON) -m venv $(PEER)
-	$(PEER)/bin/python -m pip install --quiet 'traceinsight>=0.6.1' torch
+	$(PEER)/bin/python -m pip install -qq 'traceinsight>=0.6.1' torch
 	@touch $@
 
 package: $(READY)
 	rm -rf build dist
 	$(BIN)/python -m build --outdir dist .
 	$(PYTHON) -m venv build/fresh
-	build/fresh/bin/python -m pip install --quiet dist/*.whl
+	build/fresh/bin/python -m pip install -qq dist/*.whl
 	cd build && fresh/bin/rankscope demo -o demo
 
 clean:
