@@ -100,7 +100,7 @@ def _legend(shown: Sequence[Bar], width: int) -> list[Line]:
 
 
 def heatmap(block: Heatmap, width: int) -> list[Line]:
-    """A line per row (the leading ones where there are many) in at most `width` columns; columns are merged if need be."""
+    """A line per row (the leading ones where there are many) within `width`; columns are merged if need be."""
     low, high = bounds = heat.scale(block)
     shown = heat.leading_rows(block)
     label_width = max([len(block.row_axis), *(cell_len(name) for name in shown.rows)])
