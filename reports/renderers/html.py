@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs nothing else: no network, no fonts, styles and script inside and named by hash."""
+"""The report as one HTML file that needs nothing else: no network, no fonts; style and script are inside."""
 
 from __future__ import annotations
 
@@ -61,10 +61,8 @@ def _section(section: Section) -> str:
     lead = tag("p", escaped(section.lead), class_="lead") if section.lead else ""
     heading = tag("h1" if section.id == "verdict" else "h2", escaped(section.title), id=f"{section.id}-title")
     inside = lead + "".join(map(html, section.blocks))
-    if section.detail:
-        content = tag("details", tag("summary", heading) + inside, class_="section")
-    else:
-        content = heading + inside
+    folded = tag("details", tag("summary", heading) + inside, class_="section")
+    content = folded if section.detail else heading + inside
     return tag("section", content, id=section.id, aria_labelledby=f"{section.id}-title")
 
 

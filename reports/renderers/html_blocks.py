@@ -37,7 +37,7 @@ _NAME_MOST, _NAME_TOLD = 140, 1_000
 _WORDS = {"critical": "critical", "warning": "warning", "note": "note", "ok": "nothing found", "unknown": "cannot tell"}
 
 
-def html(block: Block) -> str:  # noqa: C901 (one case a kind of block)
+def html(block: Block) -> str:
     """Any block."""
     match block:
         case Text():
@@ -96,7 +96,7 @@ def _copyable(block: Copyable) -> str:
     return tag("div", told + tag("div", tag("code", escaped(block.line)) + button, class_="line"), class_="copyable")
 
 
-# ---- tables --------------------------------------------------------------------------------------------------------------
+# ---- tables ----------------------------------------------------------------------------------------------------
 
 
 def _grid(block: Grid) -> str:
@@ -150,7 +150,7 @@ def _cell(content: Cell, column: Column, element: str) -> str:
     return tag(element, escaped(content), class_="n" if column.numeric else None, scope=scope)
 
 
-# ---- figures -------------------------------------------------------------------------------------------------------------
+# ---- figures ---------------------------------------------------------------------------------------------------
 
 
 def _bars(block: Bars) -> str:

@@ -15,7 +15,7 @@ def escaped(text: str) -> str:
 
 
 def tag(name: str, content: str = "", /, **attributes: str | int | bool | None) -> str:
-    """An element around `content`, which already is HTML. `class_` is class, `data_v` is data-v; None and False are left out."""
+    """An element around `content`, which is HTML. `class_` is class, `data_v` data-v; None and False are left out."""
     text = "".join(
         f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escaped(str(value))}"')
         for key, value in attributes.items()
