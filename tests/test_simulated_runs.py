@@ -67,7 +67,7 @@ def test_clocks_of_hosts_are_found_again(tmp_path: Path) -> None:
 
 
 def test_a_rank_is_charged_what_it_makes_others_wait_and_no_more(tmp_path: Path) -> None:
-    simulation = simulate(Scenario(ranks=8, steps=10, faults=(faults.slow_compute(3, 4 * MS),)))
+    simulation = simulate(Scenario(ranks=8, steps=10, layers=6, faults=(faults.slow_compute(3, 4 * MS),)))
     collectives = diagnosed(simulation, tmp_path).collectives
     assert sum(collectives.caused_ns.values()) == sum(collectives.waited_ns.values())
     assert collectives.caused_ns["3"] > 0.9 * sum(collectives.caused_ns.values())
@@ -77,14 +77,14 @@ def test_a_rank_is_charged_what_it_makes_others_wait_and_no_more(tmp_path: Path)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("sharding", SHARDINGS, ids=lambda s: s["sharding"])
 def test_a_healthy_run_is_told_so(sharding: dict, seed: int, tmp_path: Path) -> None:
-    diagnosis = diagnosed(simulate(Scenario(ranks=8, steps=10, seed=seed, **sharding)), tmp_path)
+    diagnosis = diagnosed(simulate(Scenario(ranks=8, steps=10, layers=6, seed=seed, **sharding)), tmp_path)
     assert [finding.message for finding in diagnosis.findings if finding.kind == "time" or finding.ranks] == []
     assert diagnosis.rules.failed == []
 
 
 @pytest.mark.parametrize("fault", PLANTED, ids=lambda fault: f"{fault.kind}-{fault.cause}")
 def test_a_planted_fault_is_found_named_and_priced(fault: Fault, tmp_path: Path) -> None:
-    simulation = simulate(Scenario(ranks=8, steps=12, seed=3, faults=(fault,)))
+    simulation = simulate(Scenario(ranks=8, steps=10, layers=6, seed=3, faults=(fault,)))
     diagnosis = diagnosed(simulation, tmp_path)
     assert diagnosis.rules.failed == []
     first = next((finding for finding in diagnosis.findings if finding.rule == fault.rule), None)
@@ -100,7 +100,7 @@ def test_a_planted_fault_is_found_named_and_priced(fault: Fault, tmp_path: Path)
 
 def test_a_slow_link_is_told_from_its_sisters(tmp_path: Path) -> None:
     fault = faults.slow_link(20 * MS, "2")
-    simulation = simulate(Scenario(ranks=16, steps=10, sharding="hsdp", ranks_per_host=4, faults=(fault,)))
+    simulation = simulate(Scenario(ranks=16, steps=8, layers=6, sharding="hsdp", ranks_per_host=4, faults=(fault,)))
     diagnosis = diagnosed(simulation, tmp_path)
     found = [finding for finding in diagnosis.findings if finding.rule == "slow-link"]
     assert len(found) == 1 and set(found[0].ranks) <= {4, 5, 6, 7}
