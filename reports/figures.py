@@ -17,6 +17,7 @@ LEVELS = 9
 MOST_COLUMNS = 240  # more cells than that are narrower than a pixel on a phone
 _MOST_TEXT_COLUMNS = 12
 BAR_HEIGHT = 22
+_TEXT_HEIGHT = 14
 
 
 def bar(block: Bar, scale_ns: float) -> str:
@@ -57,7 +58,7 @@ def swatch(bucket: str) -> str:
 
 def row_height(rows: int) -> int:
     """Pixels of a heat map's row: tall where there are few."""
-    return 26 if rows <= 16 else 16 if rows <= 40 else 11
+    return 26 if rows <= 16 else 16 if rows <= 40 else 8
 
 
 def heatmap_cells(block: Heatmap) -> str:
@@ -95,13 +96,17 @@ def heatmap_cells(block: Heatmap) -> str:
 
 
 def heatmap_rows(block: Heatmap) -> str:
-    """The rows' names beside the cells; every so many where rows are low."""
+    """The rows' names beside the cells; where rows are low, the leading ones and every fourth."""
     tall = row_height(len(block.rows))
-    every = 1 if tall > 12 else 4
+    near = -(-_TEXT_HEIGHT // tall) - 1  # rows to either side that a name covers
+    lead = [] if len(block.lead) == len(block.rows) else sorted(block.lead)
+    named = {r for i, r in enumerate(lead) if not i or r - lead[i - 1] > near}
+    for r in range(0, len(block.rows), 1 if not near else 4):
+        if not any(r + away in named for away in range(-near, near + 1)):
+            named.add(r)
     names = "".join(
-        tag("text", escaped(name), x="100%", y=r * tall + tall // 2 + 4)
-        for r, name in enumerate(block.rows)
-        if r % every == 0 or r == len(block.rows) - 1
+        tag("text", escaped(block.rows[r]), x="100%", y=r * tall + tall // 2 + 4, class_="lead" if r in lead else None)
+        for r in sorted(named)
     )
     wide = 8 * max((len(visible(name)) for name in block.rows), default=1)
     return tag(

@@ -21,7 +21,7 @@ def quantity(amount: Quantity) -> str:
         case "bytes_per_s":
             return rate(value)
         case "gpu_hours":
-            return UNKNOWN if value is None else f"{significant(value)} GPU-hours"
+            return UNKNOWN if value is None else significant(value)
         case "money":
             return UNKNOWN if value is None else f"{value:,.2f}"
         case "ppb":

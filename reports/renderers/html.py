@@ -30,10 +30,12 @@ _PAGE = """<!doctype html>
 <a class="skip" href="#main">Skip to the report</a>
 <header class="top"><span class="brand">rank<b>scope</b></span><span class="path" title="{path}">{name}</span>\
 <button type="button" id="theme" hidden aria-label="Switch between light and dark">Light / dark</button></header>
+<div class="page">
 <nav aria-label="Sections"><ul>{links}</ul></nav>
 <main id="main">
 {body}
 </main>
+</div>
 <script>{script}</script>
 </body>
 </html>

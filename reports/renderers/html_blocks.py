@@ -83,10 +83,10 @@ def _story(story: Story) -> str:
     badge = tag("span", escaped(story.status), class_=f"badge s-{story.status}")
     head = tag("header", badge + tag("h3", escaped(story.title)) + tag("code", escaped(story.rule), class_="rule"))
     steps = "".join(tag("dt", escaped(name)) + tag("dd", escaped(text)) for name, text in story.steps)
-    evidence = "".join(map(html, story.evidence))
-    if evidence:
-        evidence = tag("details", tag("summary", "Evidence") + evidence)
-    body = head + _facts(story.facts) + tag("dl", steps, class_="steps") + evidence
+    figures_, *events = map(html, story.evidence) if story.evidence else ("",)
+    told = tag("div", tag("dl", steps, class_="steps") + figures_, class_="story-body")
+    pointers = tag("details", tag("summary", "Events to look at") + "".join(events)) if events else ""
+    body = head + _facts(story.facts) + told + pointers
     return tag("article", body, class_=f"story s-{story.status}")
 
 
@@ -140,7 +140,13 @@ def _cell(content: Cell, column: Column, element: str) -> str:
     scope = "row" if element == "th" else None
     if isinstance(content, Name):
         full = content.text[:_NAME_TOLD] if len(content.text) > _NAME_MOST else None
-        return tag(element, escaped(shortened(content.text, _NAME_MOST)), class_="name", title=full, scope=scope)
+        return tag(
+            element,
+            escaped(shortened(content.text, _NAME_MOST)),
+            class_="name long" if len(content.text) > 30 else "name",
+            title=full,
+            scope=scope,
+        )
     if isinstance(content, Quantity):
         kind = "n unknown" if content.value is None else "n zero" if content.value == 0 else "n"
         value = None if content.value is None else f"{content.value:.15g}"

@@ -72,7 +72,7 @@ def _facts(diagnosis: Diagnosis, finding: Finding) -> list[Fact]:
         note = f"{share_of(finding.cost_ns, step)} of the step" if step else "of the capture"
         facts.append(Fact("cost a step", Quantity(finding.cost_ns, "ns"), note))
     if finding.gpu_hours_per_day is not None:
-        facts.append(Fact("a day", Quantity(finding.gpu_hours_per_day, "gpu_hours")))
+        facts.append(Fact("GPU-hours a day", Quantity(finding.gpu_hours_per_day, "gpu_hours")))
     if finding.money_per_day is not None:
         facts.append(Fact("money a day", Quantity(finding.money_per_day, "money")))
     facts.append(Fact("confidence", Quantity(finding.confidence, "share")))

@@ -31,8 +31,8 @@ def _lead(times: list[RankTime]) -> str:
     steps = sorted({time.steps for time in times})
     if steps == [0]:
         return "No step marks: the whole capture of each rank. Every nanosecond is in exactly one part."
-    counted = plural(steps[-1], "step") if len(steps) == 1 else f"{steps[0]} to {steps[-1]} steps"
-    return f"The mean of {counted} that count, per rank. Every nanosecond is in exactly one part."
+    counted = plural(steps[-1], "judged step") if len(steps) == 1 else f"{steps[0]} to {steps[-1]} judged steps"
+    return f"The mean of {counted} per rank. Every nanosecond is in exactly one part."
 
 
 def _bars(diagnosis: Diagnosis, times: list[RankTime]) -> Bars:

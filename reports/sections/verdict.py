@@ -34,7 +34,7 @@ def status(diagnosis: Diagnosis) -> Status:
 def _step(diagnosis: Diagnosis, times: list[RankTime]) -> list[Fact]:
     run = diagnosis.run
     if run.median_step_ns is not None:
-        note = f"median of {plural(len(run.usable_steps), 'step')} that count"
+        note = f"median of {plural(len(run.usable_steps), 'judged step')}"
         return [Fact("step", Quantity(run.median_step_ns, "ns"), note)]
     if times:
         return [Fact("capture", Quantity(run.wall_ns, "ns"), "no step marks in the trace")]
@@ -64,7 +64,7 @@ def _worth(diagnosis: Diagnosis) -> list[Fact]:
     note = f"lost to {first.rule}"
     if first.money_per_day is not None:
         note += f", {first.money_per_day:,.2f} in money"
-    return [Fact("a day", Quantity(first.gpu_hours_per_day, "gpu_hours"), note)]
+    return [Fact("GPU-hours a day", Quantity(first.gpu_hours_per_day, "gpu_hours"), note)]
 
 
 def _machine(diagnosis: Diagnosis) -> Fact:
