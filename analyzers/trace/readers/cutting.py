@@ -65,7 +65,7 @@ class Window:
     def next(self) -> memoryview | None:
         """`[event, ..., event]` up to the last cut in sight; None when no cut is left: the rest is the array's end."""
         while True:
-            at = self.buffer.rfind(self.separator, max(self.begin, self.looked - len(self.separator)), self.end)
+            at = self.buffer.rfind(self.separator, max(self.begin, self.looked - len(self.separator) + 1), self.end)
             if at >= 0:
                 self.cut = at + self.comma
             elif len(self) > 4 * PIECE:
@@ -83,6 +83,8 @@ class Window:
         """The last cut in any layout, in what was not looked at yet; from here on this is the layout to look for."""
         found = 0
         for match in BETWEEN.finditer(self.buffer, max(self.begin, self.looked - 130), self.end):
+            if match.end() <= self.looked:
+                continue
             self.separator, self.comma = match[0], match[0].index(b",")
             found = match.start() + self.comma
         return found
