@@ -71,8 +71,9 @@ def unpack(raw: Buffer) -> Packed:
         raise ValueError("header is damaged")
     header = msgspec.msgpack.decode(head, type=_Header)
     start = _PREFIX.size + length
-    payload = buffer[start + -start % _ALIGN :]
-    if len(payload) != header.payload or crc32(payload) != header.checksum:
+    start += -start % _ALIGN
+    payload = buffer[start:]
+    if len(buffer) != start + header.payload or crc32(payload) != header.checksum:
         raise ValueError("columns are damaged")
     known = _known_tables()
     tables = {known[kind]: _table(known[kind], columns, payload) for kind, columns in header.tables.items()}

@@ -74,9 +74,13 @@ def _cgroup_folders(root: Path, controller: str) -> list[Path]:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
-        base = root / "sys/fs/cgroup" / (controllers and controller)
-        here = base / path.lstrip("/")
-        folders += [here, *(parent for parent in here.parents if parent.is_relative_to(base))]
+        for mounted in {
+            controllers,
+            controllers and controller,
+        }:  # version 1 mounts `cpu,cpuacct`, linked or not as `cpu`
+            base = root / "sys/fs/cgroup" / mounted
+            here = base / path.lstrip("/")
+            folders += [here, *(parent for parent in here.parents if parent.is_relative_to(base))]
     return folders
 
 

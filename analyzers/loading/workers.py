@@ -14,27 +14,42 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 import msgspec
 
 from rankscope.analyzers.loading.cache import Cache
-from rankscope.analyzers.loading.worker import Reply, Setup, receive, send
+from rankscope.analyzers.loading.worker import Reply, Setup, receive, reply_for, send
 from rankscope.analyzers.rank_record import RecordOptions
 
 Done = Callable[[str, Reply], None]
 _START = "from rankscope.analyzers.loading.worker import main; main()"
+_KILLED = "the process that read it was killed twice, perhaps for lack of memory"
+
+
+class _Outcome(Enum):
+    """What became of a file without a reply."""
+
+    DIED = auto()
+    NEVER_RAN = auto()
 
 
 @dataclass(slots=True)
 class _Worker:
     process: subprocess.Popen[bytes]
     up: bool = False  # it has said so; one that never does cannot start here
-    path: str | None = None
+    path: str = ""
 
     @property
     def inbox(self) -> int:
         assert self.process.stdout is not None
         return self.process.stdout.fileno()
+
+    def outcome(self, message: bytes | None) -> Reply | _Outcome:
+        """What this message, or the end of messages, says of its file."""
+        if message is not None:
+            return msgspec.msgpack.decode(message, type=Reply)
+        return _Outcome.DIED if self.up else _Outcome.NEVER_RAN
 
     def give(self, path: str) -> None:
         """Hand over a file; a worker that is already gone shows when its inbox is read."""
@@ -82,29 +97,24 @@ def each(paths: Sequence[str], jobs: int, options: RecordOptions, cache: Cache, 
     """Read every file, at most `jobs` at once, and call `done(path, reply)` for each as it ends.
 
     A worker that dies has its file read once more with nothing beside it; if that one dies too, the reply says so.
+    Where no worker can be started, files are read in this process.
     """
     setup = Setup(options, cache.folder, cache.cap_bytes)
     lost: list[str] = []
     with _crew(setup, cache) as crew:
-        for path, reply in _work(crew, paths, jobs):
-            if reply is None:
+        for path, outcome in _work(crew, paths, jobs):
+            if outcome is _Outcome.DIED:
                 lost.append(path)
             else:
-                done(path, reply)
+                done(path, reply_for(path, options, cache) if outcome is _Outcome.NEVER_RAN else outcome)
     for path in lost:
-        done(path, _alone(path, setup, options, cache))
+        with _crew(setup, cache) as crew:
+            ((_, outcome),) = _work(crew, [path], 1)
+        done(path, outcome if isinstance(outcome, Reply) else Reply(reason=_KILLED))
 
 
-def _alone(path: str, setup: Setup, options: RecordOptions, cache: Cache) -> Reply:
-    with _crew(setup, cache) as crew:
-        for _, reply in _work(crew, [path], 1):
-            if reply is not None:
-                return reply
-    return Reply(reason="the process that read it was killed twice, perhaps for lack of memory")
-
-
-def _work(crew: _Crew, paths: Sequence[str], jobs: int) -> Iterator[tuple[str, Reply | None]]:
-    """Every path with its reply, or None where its worker died."""
+def _work(crew: _Crew, paths: Sequence[str], jobs: int) -> Iterator[tuple[str, Reply | _Outcome]]:
+    """Every path with what became of it."""
     waiting = deque(paths)
     with selectors.DefaultSelector() as inboxes:
 
@@ -122,8 +132,7 @@ def _work(crew: _Crew, paths: Sequence[str], jobs: int) -> Iterator[tuple[str, R
                 if message is not None and not worker.up:
                     worker.up = True
                     continue
-                assert worker.path is not None
-                yield worker.path, None if message is None else msgspec.msgpack.decode(message, type=Reply)
+                yield worker.path, worker.outcome(message)
                 if message is not None and waiting:
                     worker.give(waiting.popleft())
                     continue
