@@ -38,11 +38,11 @@ class RuleDoc:
 def rule_doc(rule: Rule) -> RuleDoc:
     """The documentation of this rule."""
     summary, *parts = _HEADING.split(rule.doc)
-    said = {heading: " ".join(text.split()) for heading, text in zip(parts[::2], parts[1::2], strict=True)}
+    said = {heading: _sentence(text) for heading, text in zip(parts[::2], parts[1::2], strict=True)}
     return RuleDoc(
         rule.id,
         rule.title,
-        " ".join(summary.split()),
+        _sentence(summary),
         said.get("Why it matters", ""),
         said.get("How it is measured", ""),
         said.get("What to do", ""),
@@ -77,3 +77,8 @@ def _comment(lines: list[str], at: int) -> str:
         at -= 1
         above.insert(0, lines[at].strip("# "))
     return beside or " ".join(above)
+
+
+def _sentence(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat[:1].upper() + flat[1:]

@@ -63,7 +63,8 @@ class Charger:
             last_arrivals=np.zeros(lanes, np.int64),
             waited_for=np.zeros((lanes, lanes)),
         )
-        self.sets = {s: np.zeros(steps + 1, np.int64) for s in sets}
+        self._alone: dict[tuple[frozenset[int], int], Ints] = {}  # (lanes late together, group) -> wall time by step
+        self.sets = set(sets)
         self.sizes = {len(s) for s in sets}
         self._met: dict[tuple[int, int], tuple[int, Floats]] = {}  # (lane, group) -> what it had waited, and for whom, when they met
         self._waited = np.zeros(lanes, np.int64)
@@ -81,7 +82,7 @@ class Charger:
             if size < n and exposed[:, n - 1 - size].any():
                 late = frozenset(int(lane) for lane in queue.lanes[n - size :])
                 if late in self.sets:
-                    self.sets[late][queue.step] += exposed[:, n - 1 - size].max()
+                    self._add_alone(late, queue, int(exposed[:, n - 1 - size].max()))
         for lane in queue.lanes:
             self._met[int(lane), queue.group] = (int(self._waited[lane]), self.waits.waited_for[lane].copy())
 
@@ -109,7 +110,32 @@ class Charger:
         if not queue.rooted:
             begin = max(int(queue.times[-2]), int(queue.times[0]) + int(covered[-1]))
             alone = queue.exposed(np.array([begin]), queue.times[-1:]).max()
-            self.waits.alone[queue.lanes[-1], step] += alone
+            self._add_alone(frozenset({int(queue.lanes[-1])}), queue, int(alone))
+
+    def _add_alone(self, late: frozenset[int], queue: _Queue, wall_ns: int) -> None:
+        if wall_ns:
+            by_step = self._alone.setdefault((late, queue.group), np.zeros(self.waits.caused.shape[1], np.int64))
+            by_step[queue.step] += wall_ns
+
+    def finish(self, members: Sequence[frozenset[int]]) -> Waits:
+        """Put the groups' wall times together. `members[group]`: its lanes.
+
+        A delay shows in every group its rank belongs to, on different waiters: it returns its time once. So the groups of one waiter
+        add, and of the waiters the largest counts.
+        """
+        by_late: dict[frozenset[int], dict[int, Ints]] = {}
+        for (late, group), by_step in self._alone.items():
+            by_late.setdefault(late, {})[group] = by_step
+        self.waits.together = {s: np.zeros(self.waits.caused.shape[1], np.int64) for s in self.sets}
+        for late, groups in by_late.items():
+            waiters = {lane for group in groups for lane in members[group]} - late
+            met = {frozenset(group for group in groups if lane in members[group]) for lane in waiters}
+            wall = np.max([np.sum([groups[g] for g in sorted(together)], axis=0) for together in met], axis=0)
+            if len(late) == 1:
+                self.waits.alone[next(iter(late))] = wall
+            else:
+                self.waits.together[late] = wall
+        return self.waits
 
     def _inherit(
         self, queue: _Queue, position: int, exposed: Ints, charge: Ints, share: Ints, own: Ints, charged_to: Floats
@@ -163,8 +189,10 @@ def charge_waits(
         if queue is not None:
             residual = matches.clocks.residual_ns(pool.lane[match.records].tolist())
             charger.charge(queue, residual)
-    charger.waits.together = charger.sets
-    return charger.waits
+    lanes_of: list[set[int]] = [set() for _ in pool.groups]
+    for match in matches.found:
+        lanes_of[match.group].update(pool.lane[match.records].tolist())
+    return charger.finish([frozenset(members) for members in lanes_of])
 
 
 def _meeting(matches: Matches, match: Match) -> Ints:

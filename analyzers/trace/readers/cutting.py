@@ -20,7 +20,10 @@ LONGEST = 1 << 26  # bytes of one event, of the head, or of the tail
 KINETO = b"},\n  {"
 BETWEEN = re.compile(rb"\}\s{0,64},\s{0,64}\{")
 KEY = b'"traceEvents"'
-OPENS = re.compile(rb"\s*:\s*\[")
+OPENS = re.compile(rb"\s{0,64}:\s{0,64}\[")
+SPACE = re.compile(rb"\s*")
+MARGIN = 256  # bytes behind the key in which its `[` must be
+MAX_TRIES = 64  # places where "traceEvents" may be a key of something else, or in a text
 BOM = b"\xef\xbb\xbf"
 
 
@@ -35,6 +38,7 @@ class Window:
         self.cut = 0  # the comma behind the current piece
         self.separator, self.comma = KINETO, 1
         self.ended = False
+        self.got = 0  # bytes of the last filling
 
     def __len__(self) -> int:
         return self.end - self.begin
@@ -59,6 +63,7 @@ class Window:
         with memoryview(self.buffer) as view:
             got = self.text.readinto(view[self.end : self.end + PIECE])
         self.end += got
+        self.got = got
         self.ended = got == 0
         return not self.ended
 
@@ -130,24 +135,32 @@ def enter(window: Window) -> tuple[dict[str, Any], bool]:
     Returns the keys before `traceEvents`, and whether the file is a bare list of events. UnreadableTrace without such an array.
     """
     window.fill()
-    if window.rest()[:3] == BOM:
-        window.begin += 3
-    while True:
-        front = window.rest()
-        if front.lstrip()[:1] == b"[":
-            window.begin += front.index(b"[") + 1
-            _entered(window)
-            return {}, True
-        at = -1
-        while (at := front.find(KEY, at + 1)) >= 0:
-            opens = OPENS.match(front, at + len(KEY))
-            found = _object(front[: opens.end()] + b"]}") if opens else None
-            if opens and found is not None and found.get("traceEvents") == []:
-                window.begin += opens.end()
+    if window.buffer.startswith(BOM, window.begin):
+        window.begin += len(BOM)
+    start = SPACE.match(window.buffer, window.begin, window.end).end()  # type: ignore[union-attr]
+    if window.buffer.startswith(b"[", start):
+        window.begin = start + 1
+        _entered(window)
+        return {}, True
+    at, tries = window.begin, 0
+    while tries < MAX_TRIES:
+        at = window.buffer.find(KEY, at, window.end)
+        opens = OPENS.match(window.buffer, at + len(KEY), window.end) if at >= 0 else None
+        if at < 0 or (opens is None and window.end - at < MARGIN):
+            behind = window.end - (at if at >= 0 else max(window.begin, window.end - len(KEY)))
+            if len(window) > LONGEST or not window.fill():
+                break
+            at = window.end - window.got - behind
+            continue
+        if opens is not None:
+            tries += 1
+            found = _object(bytes(window.buffer[window.begin : opens.end()]) + b"]}")
+            if found is not None and found.get("traceEvents") == []:
+                window.begin = opens.end()
                 _entered(window)
                 return found, False
-        if len(window) > LONGEST or not window.fill():
-            raise UnreadableTrace(window.text.path, "has no traceEvents: not a profiler trace")
+        at += len(KEY)
+    raise UnreadableTrace(window.text.path, "has no traceEvents: not a profiler trace")
 
 
 def _entered(window: Window) -> None:

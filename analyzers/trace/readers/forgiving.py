@@ -26,6 +26,7 @@ from rankscope.analyzers.trace.tables import DeviceAnnotations, DeviceEvents, Fl
 GAP = re.compile(r"[\s,]*")
 NEXT_EVENT = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|ts)")')
 END_DIGITS = re.compile(r"(\d{1,18})$")
+CHUNK = 1 << 16
 Row = dict[str, Any]
 
 
@@ -59,22 +60,31 @@ class ForgivingTier:
         """Events of text that begins at an event. An incomplete end is left unused unless it is the `last` text of the file."""
         whole = text.decode("utf-8", "surrogateescape")
         events: list[object] = []
-        at, closed = 0, False
+        at, closed, chunk, front = 0, False, "", 0  # chunk = whole[front:...]: what an error costs grows with its text
+        size = CHUNK
         while True:
             at = begin = GAP.match(whole, at).end()  # type: ignore[union-attr]
             closed = whole[begin : begin + 1] == "]"
             if closed or begin >= len(whole):
                 break
             try:
-                event, at = self.lenient.raw_decode(whole, begin)
+                event, end = self.lenient.raw_decode(chunk, begin - front)
                 events.append(event)
+                at, size = front + end, CHUNK
                 continue
             except (ValueError, RecursionError, ArithmeticError):
-                after = NEXT_EVENT.search(whole, begin)
-            if after is None:
+                if begin > front or not chunk:
+                    chunk, front = whole[begin : begin + size], begin
+                    continue
+            after = NEXT_EVENT.search(chunk)
+            if after is not None:
+                self.skipped += 1
+                at, size = front + after.end(), CHUNK
+            elif front + size >= len(whole):
                 break
-            self.skipped += 1
-            at = after.end()
+            else:
+                size *= 4
+                chunk = whole[begin : begin + size]
         if last and not closed and at < len(whole):
             self.skipped += 1
         return Salvaged(events, len(whole[:at].encode("utf-8", "surrogateescape")), closed)

@@ -14,7 +14,7 @@ from rankscope.analyzers.trace.readers.columns import Tables
 from rankscope.analyzers.trace.readers.cutting import LONGEST, Window, enter, leave
 from rankscope.analyzers.trace.readers.decoding import QuickTier, Surprise
 from rankscope.analyzers.trace.readers.exact_time import OutOfRange
-from rankscope.analyzers.trace.readers.forgiving import ForgivingTier
+from rankscope.analyzers.trace.readers.forgiving import ForgivingTier, Salvaged
 from rankscope.analyzers.trace.readers.opening import Progress, Text
 
 OTHERWISE_VALID = (msgspec.ValidationError, Surprise, OutOfRange)
@@ -70,10 +70,9 @@ class _Reading:
             piece = self.window.next()
             if piece is None:
                 if self.window.ended:
-                    return self._last()
-                self.forgiving.skipped += 1
-                self.warnings.append(f"an event is longer than {LONGEST >> 20} MiB and was left out")
-                self.window.drop()
+                    return self._take(self.window.rest(), last=True).closed
+                if self._too_long():
+                    return True
             elif self._decoded(piece):
                 self.window.advance()
             elif self._salvaged():
@@ -94,21 +93,30 @@ class _Reading:
 
     def _salvaged(self) -> bool:
         """Take what is whole in a piece that is not JSON; whether the array ended in it."""
-        found = self.forgiving.salvage(self.window.piece_text(), last=False)
+        found = self._take(self.window.piece_text(), last=False)
+        if not found.closed:
+            self.window.keep(found.used)
+        return found.closed
+
+    def _too_long(self) -> bool:
+        """A window full of text without a cut: take what is whole, give up the rest; whether the array ended in it."""
+        found = self._take(self.window.rest(), last=False)
+        if not found.used:
+            self.forgiving.skipped += 1
+            self.warnings.append(f"an event is longer than {LONGEST >> 20} MiB and was left out")
+            self.window.drop()
+        elif not found.closed:
+            self.window.begin += found.used
+        return found.closed
+
+    def _take(self, text: bytes, *, last: bool) -> Salvaged:
+        """The whole events of text that is not JSON; the window moves on to the array's end where that is in it."""
+        found = self.forgiving.salvage(text, last=last)
         self.entries += len(found.events)
         self.tables.append(self.forgiving.batches(found.events))
         if found.closed:
             self.window.begin += found.used
-        else:
-            self.window.keep(found.used)
-        return found.closed
-
-    def _last(self) -> bool:
-        found = self.forgiving.salvage(self.window.rest(), last=True)
-        self.entries += len(found.events)
-        self.tables.append(self.forgiving.batches(found.events))
-        self.window.begin += found.used
-        return found.closed
+        return found
 
     def _meta(self, own: dict[str, Any], *, truncated: bool) -> TraceMeta:
         skipped = self.forgiving.skipped
