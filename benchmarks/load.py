@@ -14,6 +14,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from grow import Template, copies_for, grow, source_text
@@ -26,6 +27,10 @@ for path in sys.argv[1:]:
     trace = read(path)
     print(trace.meta.events)
 """
+REPORT_IMPORTS = """
+import rankscope.analyzers.diagnose, rankscope.analyzers.loading, rankscope.analyzers.rules
+import rankscope.analyzers.trace.readers, rankscope.reports.renderers.json, rankscope.ui.cli
+"""
 HTA = """
 import logging, sys
 logging.disable(logging.CRITICAL)
@@ -36,7 +41,14 @@ if len(sys.argv) > 1:
     if sys.argv[1] == "breakdown":
         analysis.get_temporal_breakdown(visualize=False)
 """
-Contender = Callable[[], Sample]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Our samples, and the medians over the rounds of HTA's figures divided by ours; none without HTA."""
+
+    ours: list[Sample]
+    ratios: dict[str, float]
 
 
 class Bench:
@@ -53,14 +65,18 @@ class Bench:
         hta = {"traceinsight": _peer_version(self.hta_python)} if self.hta_python else {}
         self.report = Report("load", hta)
         self.report.content["source"] = self.label
-        self.imports = {"ours": self._imports([sys.executable, "-c", READ])}
+        self.imports = {
+            "read": self._imports("read", sys.executable, READ),
+            "report": self._imports("report", sys.executable, REPORT_IMPORTS),
+        }
         if self.hta_python:
-            self.imports["hta"] = self._imports([self.hta_python, "-c", HTA])
+            self.imports["hta"] = self._imports("hta", self.hta_python, HTA)
 
-    def _imports(self, command: Sequence[str | Path]) -> list[Sample]:
-        samples = [run(command) for _ in range(3)]
-        print(f"imports alone: {median(samples, 'cpu_s'):.2f} s of CPU ({Path(str(command[0])).parent.parent.name})")
-        return samples
+    def _imports(self, whose: str, python: str | Path, code: str) -> float:
+        samples = [run([python, "-c", code]) for _ in range(3)]
+        self.report.keep(f"imports {whose}", samples)
+        print(f"imports alone, {whose}: {median(samples, 'cpu_s'):.2f} s of CPU")
+        return median(samples, "cpu_s")
 
     def trace(self, name: str, *, mb: float = 0, events: int = 0, rank: int = 0) -> Path:
         """A grown trace, made on first use."""
@@ -72,98 +88,98 @@ class Bench:
         path.read_bytes()  # into the page cache, for every contender alike
         return path
 
-    def rounds_of(self, label: str, contenders: dict[str, Contender]) -> dict[str, list[Sample]]:
-        """Every contender once a round, in turns."""
-        samples: dict[str, list[Sample]] = {name: [] for name in contenders}
+    def rounds_of(self, label: str, commands: dict[str, Sequence[str | Path]]) -> dict[str, list[Sample]]:
+        """Every command once a round, in turns; each is known by whose imports it pays for."""
+        samples: dict[str, list[Sample]] = {name: [] for name in commands}
         for number in range(self.rounds):
-            for name, contender in contenders.items():
-                samples[name].append(contender())
+            for name, command in commands.items():
+                samples[name].append(run(command))
             took = ", ".join(f"{n} {s[-1].wall_s:.2f} s wall {s[-1].cpu_s:.2f} s CPU" for n, s in samples.items())
-            print(f"{label}, round {number + 1}: {took}{self._ratio(samples)}", flush=True)
+            print(f"{label}, round {number + 1}: {took}", flush=True)
         for name, taken in samples.items():
-            self.report.keep(f"{label} {name}", taken)
+            self.report.keep(f"{label}: {name}", taken)
         return samples
 
-    def _ratio(self, samples: dict[str, list[Sample]]) -> str:
-        if "hta" not in samples:
-            return ""
-        ours, hta = samples["ours"][-1], samples["hta"][-1]
-        net = self.net(hta.cpu_s, "hta") / self.net(ours.cpu_s, "ours")
-        wall, cpu = hta.wall_s / ours.wall_s, hta.cpu_s / ours.cpu_s
-        return f"; hta/ours: wall {wall:.1f}, CPU {cpu:.1f}, without imports {net:.1f}"
-
-    def net(self, cpu_s: float, whose: str) -> float:
+    def net(self, sample: Sample, whose: str) -> float:
         """CPU seconds without those of the imports."""
-        return max(0.001, cpu_s - median(self.imports[whose], "cpu_s"))
+        return max(0.001, sample.cpu_s - self.imports[whose])
 
     def against_hta(
-        self, label: str, ours: Sequence[str | Path], what: str, paths: Sequence[Path]
-    ) -> dict[str, list[Sample]]:
-        """Our command and HTA's on the same files."""
-        contenders: dict[str, Contender] = {"ours": lambda: run(ours)}
+        self, label: str, whose: str, command: Sequence[str | Path], hta: str, paths: Sequence[Path]
+    ) -> Pairs:
+        """Our command and HTA's ("load" or "breakdown") on the same files; every round's ratios are printed."""
+        commands = {whose: command}
         if self.hta_python:
-            hta = [self.hta_python, "-c", HTA, what, *paths]
-            contenders["hta"] = lambda: run(hta)
-        return self.rounds_of(label, contenders)
-
-    def cpu_target(self, label: str, samples: dict[str, list[Sample]]) -> None:
-        """The target for CPU seconds without imports: the median over the rounds of each round's ratio."""
-        if "hta" in samples:
-            pairs = zip(samples["hta"], samples["ours"], strict=True)
-            ratios = [self.net(hta.cpu_s, "hta") / self.net(ours.cpu_s, "ours") for hta, ours in pairs]
-            self.report.target(f"{label}: CPU without imports, hta/ours", statistics.median(ratios), 9)
+            commands["hta"] = [self.hta_python, "-c", HTA, hta, *paths]
+        samples = self.rounds_of(label, commands)
+        pairs = list(zip(samples[whose], samples.get("hta", []), strict=False))
+        ratios: dict[str, list[float]] = {
+            "wall": [theirs.wall_s / ours.wall_s for ours, theirs in pairs],
+            "CPU": [theirs.cpu_s / ours.cpu_s for ours, theirs in pairs],
+            "CPU without imports": [self.net(theirs, "hta") / self.net(ours, whose) for ours, theirs in pairs],
+            "peak memory": [theirs.peak_rss_bytes / ours.peak_rss_bytes for ours, theirs in pairs],
+        }
+        for what, values in ratios.items():
+            if values:
+                print(f"{label}: hta/{whose}, {what}: {', '.join(f'{value:.1f}' for value in values)}")
+        return Pairs(samples[whose], {what: statistics.median(v) for what, v in ratios.items() if v})
 
     # ---- the cases
 
     def one_file(self, suffix: str) -> None:
         """200 MB: the columns, and the whole report beside them."""
         path = self.trace(f"200mb{suffix}", mb=200)
-        read = [sys.executable, "-c", READ, path]
-        self.cpu_target(
-            f"200 MB {suffix[1:]} read", self.against_hta(f"200 MB {suffix[1:]} read", read, "load", [path])
-        )
-        report = report_command(path, self.scratch, "--no-cache")
-        label = f"200 MB {suffix[1:]} whole report against HTA's load and breakdown"
-        self.cpu_target(label, self.against_hta(label, report, "breakdown", [path]))
+        commands = {
+            "read": [sys.executable, "-c", READ, path],
+            "report": report_command(path, self.scratch, "--no-cache"),
+        }
+        for (whose, command), hta in zip(commands.items(), ("load", "breakdown"), strict=True):
+            label = f"200 MB {suffix[1:]} {whose}"
+            pairs = self.against_hta(label, whose, command, hta, [path])
+            if pairs.ratios:
+                self.report.target(f"{label}: CPU without imports, hta/ours", pairs.ratios["CPU without imports"], 9)
 
     def folder(self, suffix: str) -> None:
         """8 files of 50 MB, two workers: the whole report against HTA's load and breakdown."""
         paths = [self.trace(f"dir8{suffix}/rank{rank}.json{suffix}", mb=50, rank=rank) for rank in range(8)]
-        ours = report_command(paths[0].parent, self.scratch, "--no-cache", "--jobs", "2")
+        command = report_command(paths[0].parent, self.scratch, "--no-cache", "--jobs", "2")
         label = f"8 files{suffix}, 2 workers, report"
-        samples = self.against_hta(label, ours, "breakdown", paths)
-        if "hta" in samples:
-            walls = zip(samples["hta"], samples["ours"], strict=True)
-            self.report.target(f"{label}: wall, hta/ours", statistics.median(h.wall_s / o.wall_s for h, o in walls), 9)
+        pairs = self.against_hta(label, "report", command, "breakdown", paths)
+        if pairs.ratios:
+            self.report.target(f"{label}: wall, hta/ours", pairs.ratios["wall"], 9)
 
     def memory(self) -> None:
-        """1 GB: peak resident memory."""
+        """1 GB: peak resident memory, of reading alone and of the report."""
         path = self.trace("1gb.json", mb=1000)
-        samples = self.against_hta("1 GB read", [sys.executable, "-c", READ, path], "load", [path])
-        ours = median(samples["ours"], "peak_rss_bytes")
-        self.report.target("1 GB: peak memory over raw size", ours / path.stat().st_size, 0.7, at_least=False)
-        if "hta" in samples:
-            self.report.target("1 GB: peak memory, hta/ours", median(samples["hta"], "peak_rss_bytes") / ours, 6)
+        pairs = self.against_hta("1 GB read", "read", [sys.executable, "-c", READ, path], "load", [path])
+        report = self.rounds_of("1 GB", {"report": report_command(path, self.scratch, "--no-cache")})["report"]
+        for whose, samples in (("read", pairs.ours), ("report", report)):
+            peak = median(samples, "peak_rss_bytes")
+            self.report.target(
+                f"1 GB {whose}: peak memory over raw size", peak / path.stat().st_size, 0.7, at_least=False
+            )
+        if pairs.ratios:
+            self.report.target("1 GB read: peak memory, hta/ours", pairs.ratios["peak memory"], 6)
 
     def cache(self) -> None:
         """Warm against cold, whole processes with their imports."""
         path = self.trace("200mb.json", mb=200)
-        cold = report_command(path, self.scratch, "--no-cache")
         warm = report_command(path, self.scratch, "--cache-dir", self.scratch / "cache")
         run(warm)
-        samples = self.rounds_of("200 MB report", {"cold": lambda: run(cold), "warm": lambda: run(warm)})
+        samples = self.rounds_of("200 MB", {"cold": report_command(path, self.scratch, "--no-cache"), "warm": warm})
         ratio = median(samples["cold"], "wall_s") / median(samples["warm"], "wall_s")
         self.report.target("warm against cold: wall, imports included", ratio, 10)
+        net = [statistics.median(self.net(sample, "report") for sample in samples[name]) for name in ("cold", "warm")]
+        self.report.target("warm against cold: CPU without imports", net[0] / net[1], 10)
 
     def cost_per_event(self) -> None:
         """Nanoseconds of CPU an event, without imports, from 0.1 to 8 million events."""
         costs: dict[int, float] = {}
         for events in (100_000, 500_000, 2_000_000, 8_000_000):
             path = self.trace(f"{events}.json", events=events)
-            command = [sys.executable, "-c", READ, path]
-            taken = self.rounds_of(f"{events:,} events", {"ours": lambda command=command: run(command)})["ours"]
+            taken = self.rounds_of(f"{events:,} events", {"read": [sys.executable, "-c", READ, path]})["read"]
             read = int(taken[0].output)
-            costs[read] = self.net(median(taken, "cpu_s"), "ours") / read * 1e9
+            costs[read] = statistics.median(self.net(sample, "read") for sample in taken) / read * 1e9
             print(f"{read:,} events: {costs[read]:.0f} ns an event")
         self.report.content["ns_per_event"] = costs
         spread = max(costs.values()) / min(costs.values()) - 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def run(command: Sequence[str | Path], **environment: str) -> Sample:
     process = subprocess.Popen(
         list(map(str, command)), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    peak, done = [0], threading.Event()
+    peak, done = Peak(), threading.Event()
     watcher = threading.Thread(target=_watch, args=(process.pid, peak, done))
     watcher.start()
     assert process.stdout is not None
@@ -57,12 +58,28 @@ def run(command: Sequence[str | Path], **environment: str) -> Sample:
     if process.returncode:
         raise Failed(f"{' '.join(map(str, command))[:200]}: {output[-1500:]}")
     last = output.strip().splitlines()[-1:] or [""]
-    return Sample(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, peak[0], last[0])
+    return Sample(wall, usage.ru_utime + usage.ru_stime, _largest(usage.ru_maxrss * 1024, peak), peak.tree_pss, last[0])
 
 
-def _watch(pid: int, peak: list[int], done: threading.Event) -> None:
+@dataclass
+class Peak:
+    """The most that was seen while a command ran, in bytes."""
+
+    tree_pss: int = 0
+    process_rss: int = 0
+
+
+def _largest(reported: int, seen: Peak) -> int:
+    # a child's reported peak starts with what this process held when it forked, so below that only what was seen counts
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return reported if reported > own else seen.process_rss
+
+
+def _watch(pid: int, peak: Peak, done: threading.Event) -> None:
     while not done.wait(SAMPLE_S):
-        peak[0] = max(peak[0], sum(map(_pss_bytes, family(pid))))
+        members = family(pid)
+        peak.tree_pss = max(peak.tree_pss, sum(_figure(member, "smaps_rollup", "Pss:") for member in members))
+        peak.process_rss = max(peak.process_rss, *(_figure(member, "status", "VmHWM:") for member in members))
 
 
 def family(pid: int) -> set[int]:
@@ -82,12 +99,9 @@ def _children(pid: int, task: str) -> list[str]:
     return Path(f"/proc/{pid}/task/{task}/children").read_text().split()
 
 
-def _pss_bytes(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+def _figure(pid: int, file: str, label: str) -> int:
+    lines = _lines(f"/proc/{pid}/{file}")
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(label)), 0)
 
 
 def median(samples: Iterable[Sample], figure: str) -> float:
