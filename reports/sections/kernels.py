@@ -17,7 +17,7 @@ KINDS = {
 }
 _COLUMNS = (
     Column("name", numeric=False),
-    Column("total", doc="over all ranks and launches; overlapping kernels count twice"),
+    Column("total"),
     Column("count"),
     Column("mean"),
     Column("min"),
@@ -32,7 +32,7 @@ def build(diagnosis: Diagnosis) -> Section | None:
     order = list(KINDS)
     known = sorted(diagnosis.kernels, key=lambda kernel: (_place(order, kernel.kind), -kernel.total_ns))
     grids = tuple(_grid(kind, list(kernels)) for kind, kernels in groupby(known, key=lambda kernel: kernel.kind))
-    lead = "Told apart by arguments, category and name. One in the wrong class puts its time in the wrong part."
+    lead = "Over all ranks and launches, told apart by arguments, category and name. Is one in the wrong class?"
     return Section("kernels", "Kernels", grids, lead)
 
 
