@@ -59,7 +59,9 @@ def thresholds(rule_id: str) -> list[Threshold]:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         value = getattr(node, "value", None)
         if isinstance(target, ast.Name) and target.id.isupper() and isinstance(value, ast.expr) and _is_number(value):
-            found.append(Threshold(target.id, ast.unparse(value), _comment(lines, node.lineno - 1)))
+            found.append(
+                Threshold(target.id, ast.unparse(value), _comment(lines, node.lineno, node.end_lineno or node.lineno))
+            )
     return found
 
 
@@ -70,12 +72,13 @@ def _is_number(value: ast.expr) -> bool:
     ) and any(isinstance(part, ast.Constant) and isinstance(part.value, int | float) for part in ast.walk(value))
 
 
-def _comment(lines: list[str], at: int) -> str:
-    beside = lines[at].partition("#")[2].strip()
+def _comment(lines: list[str], first: int, last: int) -> str:
+    """The comment beside lines `first` to `last` (from 1), else the one above them."""
+    beside = " ".join(line.partition("#")[2].strip() for line in lines[first - 1 : last]).strip()
     above: list[str] = []
-    while not beside and at and lines[at - 1].lstrip().startswith("#"):
-        at -= 1
-        above.insert(0, lines[at].strip("# "))
+    while not beside and first > 1 and lines[first - 2].lstrip().startswith("#"):
+        first -= 1
+        above.insert(0, lines[first - 1].strip("# "))
     return beside or " ".join(above)
 
 

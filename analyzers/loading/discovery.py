@@ -39,7 +39,7 @@ def discover(paths: Sequence[str]) -> Found:
         places = [path] if os.path.lexists(path) else sorted(glob.glob(path, recursive=True))
         if not places:
             kind = "no file matches" if glob.has_magic(path) else "no such file or folder:"
-            raise NothingToRead(f"{kind} {path}")
+            raise NothingToRead(f"{kind} {shown(path)}")
         for place in places:
             _take(place, found)
     found.files = _each_once(found.files)
@@ -75,10 +75,10 @@ def _scan(root: str, found: Found) -> None:
                 files.append(entry.path)
     found.looked_at += looked
     if looked == MOST_ENTRIES:
-        found.warnings.append(f"{root}: only the first {count(looked)} entries were looked at; name a smaller folder")
+        found.warnings.append(f"{shown(root)}: only the first {count(looked)} entries were looked at; name a smaller folder")
     if len(files) > MOST_FILES:
         few = f"{count(MOST_FILES)} of {count(len(files))}"
-        found.warnings.append(f"{root}: only {few} JSON files were looked at; name a smaller folder")
+        found.warnings.append(f"{shown(root)}: only {few} JSON files were looked at; name a smaller folder")
     found.files += sorted(files, key=lambda path: (not _likely(path), path))[:MOST_FILES]
     _refuse_links(root, links, found)
 
