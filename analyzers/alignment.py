@@ -1,8 +1,9 @@
 """Sequence alignment of one rank's collectives with another's, where the file gives them no sequence number.
 
-Two captures begin and end at different moments, so the first (or any) collective of one may be missing in the other: front order
-would pair each with its neighbour and invent a whole iteration of waiting. The pairing sought keeps the order, leaves out as few as
-possible, and makes the ends agree: a collective ends on all ranks together, whenever they came.
+Two captures begin and end at different moments, so the first (or any) collective of one may be missing in the other:
+front order would pair each with its neighbour and invent a whole iteration of waiting. The pairing sought keeps the
+order, leaves out as few as possible, and makes the ends agree: a collective ends on all ranks together, whenever they
+came.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ AMBIGUOUS: Final = 1.5  # (ours) below this many times the best spread, the seco
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Pairs (first[i], second[i]) of positions. `offset_ns`: second's clock minus first's. `spread_ns`: mean |difference of ends|.
+    """Pairs (first[i], second[i]) of positions. `offset_ns`: second's clock minus first's. `spread_ns`: mean
+    |difference of ends|.
 
     `margin`: how many times larger the second-best pairing's spread is.
     """
@@ -34,14 +36,18 @@ class Alignment:
 
 
 def align(a: Spans, b: Spans, offset_ns: int | None) -> Alignment | None:
-    """Pair two sequences of collectives (each by start). `offset_ns`: b's clock minus a's, None when unknown. None: ambiguous."""
+    """Pair two sequences of collectives (each by start).
+
+    `offset_ns`: b's clock minus a's, None when unknown. None: ambiguous.
+    """
     if not a.size or not b.size or abs(a.size - b.size) > MAX_SKIPS:
         return None
     found = [c for c in (_candidate(a, b, lead, offset_ns) for lead in _leads(a.size, b.size)) if c is not None]
     if not found:
         return None
     found.sort(key=lambda c: _badness(c, a.size, b.size))
-    # Leaving out a pair that fits always lowers the spread: of the pairings that agree with the best, the fullest counts.
+    # Leaving out a pair that fits always lowers the spread: of the pairings that agree with the best, the fullest
+    # counts.
     best = max((c for c in found if _agree(c, found[0])), key=lambda c: len(c.first))
     others = [_badness(c, a.size, b.size) for c in found if not _agree(c, best)]
     margin = min(others, default=float("inf")) / _badness(best, a.size, b.size)
@@ -84,7 +90,10 @@ def _candidate(a: Spans, b: Spans, lead: int, offset_ns: int | None) -> Alignmen
 
 
 def _skip(long: Ints, short: Ints) -> Ints:
-    """Positions in `long` to pair with `short`, in order, that minimise the sum of |differences|. O(len(short) * spare), vectorised."""
+    """Positions in `long` to pair with `short`, in order, that minimise the sum of |differences|.
+
+    O(len(short) * spare), vectorised.
+    """
     spare = len(long) - len(short)
     cost = np.zeros(spare + 1)
     came = np.empty((len(short), spare + 1), np.int64)
@@ -109,7 +118,10 @@ def _badness(candidate: Alignment, n: int, m: int) -> float:
 
 def _agree(a: Alignment, b: Alignment) -> bool:
     """No collective is paired differently: one pairing leaves out what the other has."""
-    pairs, others = dict(zip(a.first.tolist(), a.second.tolist(), strict=True)), zip(b.first.tolist(), b.second.tolist(), strict=True)
+    pairs, others = (
+        dict(zip(a.first.tolist(), a.second.tolist(), strict=True)),
+        zip(b.first.tolist(), b.second.tolist(), strict=True),
+    )
     return all(pairs.get(first, second) == second for first, second in others) and not (
         set(a.second.tolist()) - set(b.second.tolist()) and set(b.second.tolist()) - set(a.second.tolist())
     )

@@ -18,6 +18,7 @@ from rankscope.analyzers.rank_record import RankRecord
 from rankscope.analyzers.row_times import STEP, WHOLE, Exemplars, RowTimes
 from rankscope.analyzers.run import Run
 from rankscope.analyzers.splits import LaneSplit, Splits, split_lane, split_records
+from rankscope.analyzers.traffic import GroupTime
 from rankscope.analyzers.waits import Waits, charge_waits
 
 Floats = npt.NDArray[np.float64]
@@ -35,8 +36,8 @@ class Place(NamedTuple):
 class Analysis:
     """A run, analysed. `only_steps`: ProfilerStep numbers the user asked for.
 
-    Matrices have a row per place and a column per step in `columns`; NaN where a rank lacks the step or it is partial. Rules use
-    `part`, `caused` and `alone`, which are cut to the usable steps.
+    Matrices have a row per place and a column per step in `columns`; NaN where a rank lacks the step or it is partial.
+    Rules use `part`, `caused` and `alone`, which are cut to the usable steps.
     """
 
     run: Run
@@ -52,7 +53,7 @@ class Analysis:
         """The ranks, by lane."""
         return [loaded.rank for loaded in self.run.ranks]
 
-    # ---- matching and splitting ------------------------------------------------------------------------------------------
+    # ---- matching and splitting --------------------------------------------------------------------------------------
 
     @cached_property
     def matches(self) -> Matches:
@@ -74,7 +75,7 @@ class Analysis:
         """The rows of the matrices."""
         return [Place(lane, self.ranks[lane], split.device) for lane, parts in enumerate(self.lanes) for split in parts]
 
-    # ---- steps -----------------------------------------------------------------------------------------------------------
+    # ---- steps -------------------------------------------------------------------------------------------------------
 
     @cached_property
     def columns(self) -> tuple[int | None, ...]:
@@ -110,11 +111,12 @@ class Analysis:
         columns = [np.nanmedian(windows[:, c]) for c in range(windows.shape[1]) if not np.isnan(windows[:, c]).all()]
         return float(np.median(columns)) if columns else 0.0
 
-    # ---- matrices --------------------------------------------------------------------------------------------------------
+    # ---- matrices ----------------------------------------------------------------------------------------------------
 
     def part(self, name: str) -> Floats:
-        """A part or count by (place, usable step). `name`: a column of RowTimes, or window_ns, wait_ns, transfer_ns, unsplit_ns,
-        worth_hiding_ns (exposed transfer and unsplit time that is not host-late)."""
+        """A part or count by (place, usable step). `name`: a column of RowTimes, or window_ns, wait_ns, transfer_ns,
+        unsplit_ns, worth_hiding_ns (exposed transfer and unsplit time that is not host-late).
+        """
         return self._matrix(name)[:, self.usable]
 
     def cost_ns(self, name: str) -> float:
@@ -164,14 +166,18 @@ class Analysis:
             case "worth_hiding_ns":
                 return split.worth_hiding
         table = self.records[lane][RowTimes]
-        return (table.end_ns - table.begin_ns if name == "window_ns" else table.columns[name].astype(np.int64))[split.rows]
+        return (table.end_ns - table.begin_ns if name == "window_ns" else table.columns[name].astype(np.int64))[
+            split.rows
+        ]
 
-    # ---- who made whom wait ----------------------------------------------------------------------------------------------
+    # ---- who made whom wait ------------------------------------------------------------------------------------------
 
     @cached_property
     def waits(self) -> Waits:
         """Waits charged to ranks, by step."""
-        return charge_waits(self.matches, self.splits, self.lanes, self._step_of, len(self.columns), self.candidate_sets)
+        return charge_waits(
+            self.matches, self.splits, self.lanes, self._step_of, len(self.columns), self.candidate_sets
+        )
 
     @property
     def caused(self) -> Floats:
@@ -185,7 +191,9 @@ class Analysis:
 
     @cached_property
     def candidate_sets(self) -> list[frozenset[int]]:
-        """Lanes that may be late together: those of one host, and those of one process group, when fewer than half of all."""
+        """Lanes that may be late together: those of one host, and those of one process group, when fewer than half of
+        all.
+        """
         found: dict[frozenset[int], None] = {}
         hosts: dict[str, set[int]] = {}
         for lane, record in enumerate(self.records):
@@ -223,7 +231,7 @@ class Analysis:
                 result[rows] = np.where(where >= 0, column[np.maximum(where, 0)], len(self.columns))
         return result
 
-    # ---- rows, traffic, evidence -----------------------------------------------------------------------------------------
+    # ---- rows, traffic, evidence -------------------------------------------------------------------------------------
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -241,7 +249,7 @@ class Analysis:
         return traffic.traffic(self.matches, self.splits)
 
     @cached_property
-    def group_times(self) -> list[traffic.GroupTime]:
+    def group_times(self) -> list[GroupTime]:
         """Transfer time of each group, collective and size, by usable step."""
         found = traffic.transfer_by_step(self.matches, self.splits, self._step_of, len(self.columns))
         return [replace(g, transfer_ns=g.transfer_ns[self.usable]) for g in found]

@@ -21,15 +21,16 @@ def partial_rows(records: Sequence[RankRecord]) -> list[np.ndarray[tuple[int], n
     windows: dict[int, list[tuple[int, int, int]]] = {}
     result = [table.cut_off.astype(np.bool_).copy() for table in tables]
     for lane, table in enumerate(tables):
-        for row in np.flatnonzero(table.label == STEP):
+        for row in np.flatnonzero(table.label == STEP).tolist():
             length = int(table.end_ns[row] - table.begin_ns[row])
-            windows.setdefault(int(table.step[row]), []).append((lane, int(row), length))
+            windows.setdefault(int(table.step[row]), []).append((lane, row, length))
     for same in windows.values():
         lengths = np.array([length for _, _, length in same])
-        for position, (lane, row, length) in enumerate(same):
+        # No window is UNEVEN times its peers' that is not so many times the shortest: in a healthy run nothing is compared.
+        for position in np.flatnonzero(lengths > UNEVEN * lengths.min()).tolist():
             others = np.delete(lengths, position)
-            if len(others) and length > UNEVEN * np.median(others):
-                result[lane][row] = True
+            if lengths[position] > UNEVEN * np.median(others):
+                result[same[position][0]][same[position][1]] = True
     return result
 
 

@@ -11,18 +11,23 @@ import numpy as np
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.findings import Cause
 
-# Parts of a row that can make a rank late, by cause. Waiting and transfer are the others' doing; idle gaps follow from the kernels.
+# Parts of a row that can make a rank late, by cause. Waiting and transfer are the others' doing; idle gaps follow from
+# the kernels.
 PARTS: Final[dict[Cause, tuple[str, ...]]] = {
     "compute": ("kernel_ns", "device_copy_ns", "kernel_gap_ns"),
     "data": ("data_loading_ns", "host_to_device_ns"),
     "host": ("other_ns", "gc_ns", "launch_ns", "sync_ns", "allocator_ns", "checkpoint_ns", "device_to_host_ns"),
 }
-COVERS: Final = 0.5  # of the delay (ours): less explains too little to be called the cause. TraceML asks 80 % of the loader alone.
+COVERS: Final = (
+    0.5  # of the delay (ours): less explains too little to be called the cause. TraceML asks 80 % of the loader alone.
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """How much longer each cause's parts are on these lanes than on their peers, in nanoseconds a step (median over steps)."""
+    """How much longer each cause's parts are on these lanes than on their peers, in nanoseconds a step (median over
+    steps).
+    """
 
     compute: float
     data: float

@@ -34,22 +34,34 @@ def _of_file(loaded: LoadedRank) -> Iterator[str]:
     yield from meta.warnings
     damage = [f"{count(n)} with {_DAMAGE.get(kind, kind)}" for kind, n in facts.set_aside.items() if n]
     if damage:
-        yield f"{plural(sum(facts.set_aside.values()), 'event')} set aside ({', '.join(damage)}); their time is unexplained"
+        yield (
+            f"{plural(sum(facts.set_aside.values()), 'event')} set aside ({', '.join(damage)}); their time is "
+            "unexplained"
+        )
     if facts.begin_ns is None:
         yield "holds no timed event"
     if facts.inverted_launches:
-        yield f"{plural(facts.inverted_launches, 'device event begins', 'device events begin')} before the launch; latency counted as 0"
+        yield (
+            f"{plural(facts.inverted_launches, 'device event begins', 'device events begin')} before the launch; "
+            "latency counted as 0"
+        )
 
 
 def _of_steps(analysis: Analysis) -> Iterator[str]:
     without = [loaded.rank for loaded in analysis.run.ranks if not loaded.record.facts.has_marks]
     if without:
-        whose = "The trace has" if len(analysis.run.ranks) == 1 else f"Traces of {plural(len(without), 'rank')} ({spans(without)}) have"
+        whose = (
+            "The trace has"
+            if len(analysis.run.ranks) == 1
+            else f"Traces of {plural(len(without), 'rank')} ({spans(without)}) have"
+        )
         yield f"{whose} no step marks: one row covers the whole file; call prof.step() once a step to tell steps apart"
     elif not analysis.usable:
         yield "No whole step is left to judge by; rules see nothing"
     if any(partial.any() for partial in analysis.partial):
-        ranks = [loaded.rank for loaded, partial in zip(analysis.run.ranks, analysis.partial, strict=True) if partial.any()]
+        ranks = [
+            loaded.rank for loaded, partial in zip(analysis.run.ranks, analysis.partial, strict=True) if partial.any()
+        ]
         yield f"Partial steps on {plural(len(ranks), 'rank')} ({spans(ranks)}) stay out of the rules"
 
 
@@ -64,7 +76,10 @@ def _of_matching(analysis: Analysis) -> Iterator[str]:
         if match.kind != "point_to_point" and group.known and len(match.records) < len(group.ranks):
             incomplete += 1
     if incomplete:
-        yield f"{plural(incomplete, 'collective lacks', 'collectives lack')} the record of a member; split among the ranks that have it"
+        yield (
+            f"{plural(incomplete, 'collective lacks', 'collectives lack')} the record of a member; split among the "
+            "ranks that have it"
+        )
     loose = analysis.splits.clock_free
     if loose.any():
         lanes = sorted({int(lane) for lane in matches.pool.lane[loose]})

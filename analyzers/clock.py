@@ -1,6 +1,8 @@
-"""One clock for the run: per host an offset (and drift), fitted on the ends of symmetric collectives (docs/accounting.md, section 6).
+"""One clock for the run: per host an offset (and drift), fitted on the ends of symmetric collectives
+(docs/accounting.md, section 6).
 
-A symmetric collective (all-reduce, all-gather, reduce-scatter, all-to-all) ends on all its ranks together, whatever their clocks say.
+A symmetric collective (all-reduce, all-gather, reduce-scatter, all-to-all) ends on all its ranks together, whatever
+their clocks say.
 """
 
 from __future__ import annotations
@@ -15,14 +17,19 @@ from rankscope.analyzers.intervals import Ints
 
 SYMMETRIC: Final = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
 MIN_ENDS: Final = 3  # (ours) with fewer common ends the residual cannot be judged
-JITTER_NS: Final = 50_000  # (ours) hosts unknown: ends that agree so well, or within 3 x their own spread, are on one clock
+JITTER_NS: Final = (
+    50_000  # (ours) hosts unknown: ends that agree so well, or within 3 x their own spread, are on one clock
+)
 DRIFT_SPAN_NS: Final = 500_000_000  # (ours) shorter runs cannot tell drift from jitter: 20 us over 0.5 s is 40 ppm
 DRIFT_ENDS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class HostClock:
-    """One host's clock against its component's reference: common = own - offset - drift x (own - origin). Nanoseconds."""
+    """One host's clock against its component's reference: common = own - offset - drift x (own - origin).
+
+    Nanoseconds.
+    """
 
     component: int
     offset_ns: int
@@ -45,10 +52,10 @@ class Clocks:
         hosts = np.array(self.host_of, np.int64)[lane]
         offset = np.array([h.offset_ns for h in self.hosts], np.int64)[hosts]
         drift = np.array([h.drift for h in self.hosts])[hosts]
-        if not drift.any():
-            return times - offset
         origin = np.array([h.origin_ns for h in self.hosts], np.int64)[hosts]
-        return times - offset - np.rint(drift * (times - origin)).astype(np.int64)
+        gained = np.rint(drift * (times - origin)).astype(np.int64) if drift.any() else np.zeros_like(times)
+        common: Ints = times - offset - gained
+        return common
 
     def component(self, lane: int) -> int:
         """Lanes of one component have one clock."""
@@ -69,7 +76,10 @@ class End:
 
 
 def fit_clocks(lane_hosts: Sequence[str | None], ends: Sequence[End]) -> Clocks:
-    """Fit every host's clock. `lane_hosts[i]`: host (with base) of lane i, None unknown: then the rank is its own host at first."""
+    """Fit every host's clock.
+
+    `lane_hosts[i]`: host (with base) of lane i, None unknown: then the rank is its own host at first.
+    """
     labels = [host if host is not None else f"\0lane {i}" for i, host in enumerate(lane_hosts)]
     order = list(dict.fromkeys(labels))
     host_of = [order.index(label) for label in labels]
@@ -126,9 +136,11 @@ def _spread(n: int, edges: dict[tuple[int, int], list[tuple[int, int]]]) -> list
 
 
 def _fit(base: HostClock, pairs: Sequence[tuple[int, int]]) -> HostClock:
-    """Offset by the median difference of ends; drift by a trimmed line where the run is long enough and it explains more."""
+    """Offset by the median difference of ends; drift by a trimmed line where the run is long enough and it explains
+    more.
+    """
     known, new = np.array(pairs, np.int64).T
-    known = known - base.offset_ns - np.rint(base.drift * (known - base.origin_ns)).astype(np.int64)
+    known = _common(base, known)
     difference = new - known
     offset = int(np.median(difference))
     residual = difference - offset
@@ -148,7 +160,9 @@ def _fit(base: HostClock, pairs: Sequence[tuple[int, int]]) -> HostClock:
     worst = _p95(left)
     if worst * 2 > _p95(residual):
         return flat
-    return HostClock(base.component, offset + round(level), float(slope), origin, max(worst, base.residual_ns), fitted=True)
+    return HostClock(
+        base.component, offset + round(level), float(slope), origin, max(worst, base.residual_ns), fitted=True
+    )
 
 
 def _p95(residual: np.ndarray[tuple[int], np.dtype[np.generic]]) -> int:
@@ -174,7 +188,8 @@ def _with_closure(
 
 
 def _common(clock: HostClock, times: Ints) -> Ints:
-    return times - clock.offset_ns - np.rint(clock.drift * (times - clock.origin_ns)).astype(np.int64)
+    common: Ints = times - clock.offset_ns - np.rint(clock.drift * (times - clock.origin_ns)).astype(np.int64)
+    return common
 
 
 def _merge_unknown(lane_hosts: Sequence[str | None], host_of: Sequence[int], clocks: list[HostClock]) -> set[int]:
@@ -182,7 +197,12 @@ def _merge_unknown(lane_hosts: Sequence[str | None], host_of: Sequence[int], clo
     merged = set()
     for lane, name in enumerate(lane_hosts):
         clock = clocks[host_of[lane]]
-        if name is None and clock.fitted and abs(clock.offset_ns) <= max(JITTER_NS, 3 * clock.residual_ns) and not clock.drift:
+        if (
+            name is None
+            and clock.fitted
+            and abs(clock.offset_ns) <= max(JITTER_NS, 3 * clock.residual_ns)
+            and not clock.drift
+        ):
             clocks[host_of[lane]] = HostClock(clock.component, 0, 0.0, 0, clock.residual_ns, fitted=False)
             merged.add(host_of[lane])
     return merged

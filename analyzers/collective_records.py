@@ -1,4 +1,7 @@
-"""One rank's collectives as its own file shows them: arrival, end, group, sequence number, size. Matching is `collectives.py`'s."""
+"""One rank's collectives as its own file shows them: arrival, end, group, sequence number, size.
+
+Matching is `collectives.py`'s.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,9 @@ def collective_word(name: str) -> str:
 
 
 def members(text: str, group: str, groups: Sequence[ProcessGroup]) -> tuple[int, ...]:
-    """Global ranks of a group from `Process Group Ranks`, else (missing, shortened with dots) from the file's group list."""
+    """Global ranks of a group from `Process Group Ranks`, else (missing, shortened with dots) from the file's group
+    list.
+    """
     if text and "..." not in text and re.fullmatch(r"\[[\d, ]*\]", text):
         found = tuple(int(r) for r in text.strip("[] ").split(",") if r.strip() and len(r) < 10)[:_MAX_RANKS]
         if found:
@@ -113,7 +118,9 @@ def device_records(trace: Trace, hygiene: Hygiene, work: Sequence[DeviceWork], i
 
 
 def host_records(trace: Trace, hygiene: Hygiene, interned: Interned) -> CollectiveRecords:
-    """Collectives of a CPU rank: each `gloo:` (or `mpi:`) event with the `c10d::` launch it belongs to, paired by order."""
+    """Collectives of a CPU rank: each `gloo:` (or `mpi:`) event with the `c10d::` launch it belongs to, paired by
+    order.
+    """
     events, names = trace.get(HostEvents), trace.names
     kept = hygiene.kept(HostEvents)
     ended = np.flatnonzero(host_kind.where(events.name_id, names, lambda n: n.startswith(("gloo:", "mpi:"))) & kept)
@@ -156,7 +163,9 @@ def _recorded_args(trace: Trace, events: DeviceEvents, args: CollectiveArgs, row
 
 def _pair(trace: Trace, events: HostEvents, asked: Ints, ended: Ints) -> Ints:
     """For each backend event the earliest launch not taken, of its kind, that lies before it; -1: none."""
-    words = {int(i): collective_word(trace.names[int(i)]) for i in np.unique(events.name_id[np.concatenate((asked, ended))])}
+    words = {
+        int(i): collective_word(trace.names[int(i)]) for i in np.unique(events.name_id[np.concatenate((asked, ended))])
+    }
     waiting: dict[str, list[int]] = {}
     for row in asked[::-1]:
         word = words[int(events.name_id[row])]
@@ -238,7 +247,8 @@ class _Builder:
         pair = text_id.astype(np.int64) * len(names) + group_id
         distinct, inverse = np.unique(pair, return_inverse=True)
         found = [
-            ",".join(map(str, members(names[int(p) // len(names)], names[int(p) % len(names)], groups))) for p in distinct
+            ",".join(map(str, members(names[int(p) // len(names)], names[int(p) % len(names)], groups)))
+            for p in distinct
         ]
         self.columns["members_id"] = np.array([self.interned[text] for text in found], np.int64)[inverse]
 
@@ -256,7 +266,9 @@ class _Builder:
     def _ends(self, args: CollectiveArgs, at: Ints, known: Bools, host: Ints, on_host: Bools) -> None:
         """Roots (of the host's record: a kernel has none) and the other end of sends and receives."""
         words = self.interned.texts
-        rooted = np.isin(self.columns["collective_id"], [self.interned[w] for w in ("broadcast", "scatter", "reduce", "gather")])
+        rooted = np.isin(
+            self.columns["collective_id"], [self.interned[w] for w in ("broadcast", "scatter", "reduce", "gather")]
+        )
         index = np.where(on_host, args.root[host], 0)
         has = rooted & on_host & args.valid("root")[host]
         root = np.zeros(len(at), np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -29,7 +30,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """All records of a run in columns. `lane` is the position of the rank; times are the rank's own, with its base added."""
+    """All records of a run in columns.
+
+    `lane` is the position of the rank; times are the rank's own, with its base added.
+    """
 
     ranks: tuple[int, ...]  # lane -> rank
     lane: Ints
@@ -97,7 +101,7 @@ def match_collectives(ranks: Sequence[int], records: Sequence[RankRecord]) -> Ma
     return Matches(pool, found, clocks, margin, warnings)
 
 
-# ---- gathering -----------------------------------------------------------------------------------------------------------
+# ---- gathering -------------------------------------------------------------------------------------------------------
 
 
 def gather(ranks: Sequence[int], records: Sequence[RankRecord]) -> Pool:
@@ -127,7 +131,7 @@ def gather(ranks: Sequence[int], records: Sequence[RankRecord]) -> Pool:
         parts.append(part)
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
     listed = _described(groups, columns, ranks)
-    return Pool(tuple(ranks), **columns, words=list(words), groups=listed)  # type: ignore[arg-type]
+    return Pool(tuple(ranks), **columns, words=list(words), groups=listed)
 
 
 def _shared(ids: Ints, names: Sequence[str], words: dict[str, int]) -> Ints:
@@ -136,7 +140,10 @@ def _shared(ids: Ints, names: Sequence[str], words: dict[str, int]) -> Ints:
 
 
 def _size_class(table: CollectiveRecords, names: Sequence[str], words: dict[str, int]) -> Ints:
-    """Bytes where known, else shapes or the kernel's name. All-to-all sizes differ by rank: their class is the name alone."""
+    """Bytes where known, else shapes or the kernel's name.
+
+    All-to-all sizes differ by rank: their class is the name alone.
+    """
     result = _shared(table.size_id, names, words)
     known = table.valid("bytes")
     uneven = np.isin(table.collective_id, [i for i, name in enumerate(names) if name == "all_to_all"])
@@ -154,8 +161,8 @@ def _groups(
 ) -> Ints:
     """Groups by member set, whatever their name on this rank.
 
-    Equal members on one rank stay apart by name and pair across ranks by order of first use, then by collective and size.
-    Without members the name is all there is.
+    Equal members on one rank stay apart by name and pair across ranks by order of first use, then by collective and
+    size. Without members the name is all there is.
     """
     pair = table.members_id.astype(np.int64) * len(names) + table.group_id
     distinct, first, inverse = np.unique(pair, return_index=True, return_inverse=True)
@@ -202,12 +209,12 @@ def _ranks_text(ranks: Sequence[int]) -> str:
     """Ranks as ranges: 0-7, or with a stride 0,8,...,56."""
     if len(ranks) > 2:
         step = ranks[1] - ranks[0]
-        if all(b - a == step for a, b in zip(ranks, ranks[1:], strict=False)):
+        if all(b - a == step for a, b in pairwise(ranks)):
             return f"ranks {ranks[0]}-{ranks[-1]}" if step == 1 else f"ranks {ranks[0]},{ranks[1]},..,{ranks[-1]}"
     return "ranks " + ",".join(map(str, ranks[:8])) + (",.." if len(ranks) > 8 else "")
 
 
-# ---- matching ------------------------------------------------------------------------------------------------------------
+# ---- matching --------------------------------------------------------------------------------------------------------
 
 
 def _kind(word: str) -> str:
@@ -234,7 +241,9 @@ def _point_to_point(pool: Pool, taken: Bools) -> list[Match]:
             sends, receives = [sends[i] for i in pairs.first], [receives[i] for i in pairs.second]
         for send, receive in zip(sends, receives, strict=True):
             taken[[send, receive]] = True
-            found.append(Match(np.array([send, receive]), int(pool.group[send]), "send_receive", "point_to_point", False))
+            found.append(
+                Match(np.array([send, receive]), int(pool.group[send]), "send_receive", "point_to_point", False)
+            )
     return found
 
 
@@ -292,7 +301,9 @@ def _by_alignment(pool: Pool, taken: Bools, clocks: Clocks) -> tuple[list[Match]
         margins += [margin] if margin is not None else []
         if ambiguous:
             word, group = pool.words[int(pool.word[members[0]])], pool.groups[int(pool.group[members[0]])].label
-            warnings.append(f"{word} of {group}: rank {ambiguous} cannot be aligned with the others and stays unmatched")
+            warnings.append(
+                f"{word} of {group}: rank {ambiguous} cannot be aligned with the others and stays unmatched"
+            )
     return found, min(margins, default=None), warnings
 
 

@@ -18,7 +18,12 @@ GC: Final = (
 )
 
 _SIGNALS: Final[tuple[tuple[str, str, str, Callable[[RankRecord], bool]], ...]] = (
-    ("step marks", "where one step ends and the next begins", "prof.step()  # once a step", lambda r: r.facts.has_marks),
+    (
+        "step marks",
+        "where one step ends and the next begins",
+        "prof.step()  # once a step",
+        lambda r: r.facts.has_marks,
+    ),
     ("device activity", "kernels and copies on the device", ACTIVITIES, lambda r: r.facts.has_device),
     ("launches", "when the host asked for each kernel", ACTIVITIES, lambda r: r.facts.has_runtime),
     (
@@ -36,7 +41,8 @@ _SIGNALS: Final[tuple[tuple[str, str, str, Callable[[RankRecord], bool]], ...]] 
     (
         "data loading",
         "when training waited for its next batch",
-        "for batch in torch.utils.data.DataLoader(dataset): ...  # or: with torch.profiler.record_function('rankscope.data')",
+        "for batch in torch.utils.data.DataLoader(dataset): ...  # or: with "
+        "torch.profiler.record_function('rankscope.data')",
         lambda r: r.facts.has_loader,
     ),
     (
@@ -47,7 +53,12 @@ _SIGNALS: Final[tuple[tuple[str, str, str, Callable[[RankRecord], bool]], ...]] 
     ),
     ("garbage collection", "when Python collected garbage", GC, lambda r: r.facts.has_gc),
     ("Python stacks", "which line of code asked for the work", STACKS, lambda r: r.facts.has_stacks),
-    ("tensor shapes", "sizes of operators", "torch.profiler.profile(record_shapes=True)", lambda r: bool(r.meta.flags.get("record_shapes"))),
+    (
+        "tensor shapes",
+        "sizes of operators",
+        "torch.profiler.profile(record_shapes=True)",
+        lambda r: bool(r.meta.flags.get("record_shapes")),
+    ),
     ("memory", "allocations over time", "torch.profiler.profile(profile_memory=True)", lambda r: r.facts.has_memory),
 )
 

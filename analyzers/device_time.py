@@ -1,7 +1,7 @@
 """Where a device row's time went, as far as one file can tell (docs/accounting.md, section 3).
 
-Everything but the split of communication into wait, transfer and unsplit, which needs the other ranks' files: for that the exposed
-communication is kept as intervals.
+Everything but the split of communication into wait, transfer and unsplit, which needs the other ranks' files: for that
+the exposed communication is kept as intervals.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from rankscope.analyzers.launches import DeviceWork
 from rankscope.analyzers.row_times import PARTS
 from rankscope.analyzers.steps import Windows
 
+
 @dataclass(frozen=True, slots=True)
 class RowTime:
-    """One device's (or, `device` None, a CPU-only rank's) windows with their parts, and the communication left to split.
+    """One device's (or, `device` None, a CPU-only rank's) windows with their parts, and the communication left to
+    split.
 
-    `parts[name][i]` is nanoseconds of window i. `exposed`: communication under no computation (CPU-only: and no input or output);
-    `late`: the part of it in which the host had not launched the next kernel.
+    `parts[name][i]` is nanoseconds of window i. `exposed`: communication under no computation (CPU-only: and no input
+    or output); `late`: the part of it in which the host had not launched the next kernel.
     """
 
     device: int | None
@@ -49,8 +51,8 @@ class RowTime:
 class Gaps:
     """Idle gaps [start, end) of one device: when the next event was launched and by which thread.
 
-    `unexplained`: the next event has no launch in the file, or an event inside the gap was set aside. `drain`: a blocking call on the
-    launching thread was waiting when the gap began.
+    `unexplained`: the next event has no launch in the file, or an event inside the gap was set aside. `drain`: a
+    blocking call on the launching thread was waiting when the gap began.
     """
 
     start: Ints
@@ -138,7 +140,9 @@ def gap_parts(gaps: Gaps, host: HostActivity) -> dict[str, Spans]:
     allocator = []
     for thread in np.unique(gaps.tid[told]):
         mine = told & (gaps.tid == thread)
-        allocator.append(intersect(union(Spans(starved_all.start[mine], starved_all.end[mine])), host.allocator.on(int(thread))))
+        allocator.append(
+            intersect(union(Spans(starved_all.start[mine], starved_all.end[mine])), host.allocator.on(int(thread)))
+        )
     sets["allocator_ns"] = intersect(left, union(*allocator)) if allocator else left
     left = subtract(left, sets["allocator_ns"])
     drained = told & gaps.drain
@@ -148,7 +152,9 @@ def gap_parts(gaps: Gaps, host: HostActivity) -> dict[str, Spans]:
 
 
 def _host_late(work: DeviceWork, exposed: Spans, host: HostActivity) -> Spans:
-    """Exposed communication during which the next compute kernel had not been launched, outside blocking calls of its thread."""
+    """Exposed communication during which the next compute kernel had not been launched, outside blocking calls of its
+    thread.
+    """
     rows = np.flatnonzero(work.kind == kernel_kind.COMPUTE)
     if not exposed.size or not len(rows):
         return Spans(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -168,7 +174,9 @@ def _host_late(work: DeviceWork, exposed: Spans, host: HostActivity) -> Spans:
 
 
 def _cut(a: Spans, times: Ints) -> Spans:
-    """Cut intervals at `times` (ascending), so that none has one inside: kernels of no length start inside exposed time too."""
+    """Cut intervals at `times` (ascending), so that none has one inside: kernels of no length start inside exposed time
+    too.
+    """
     first = np.searchsorted(times, a.start, "right")
     inside = np.maximum(np.searchsorted(times, a.end, "left") - first, 0)
     if not inside.any():

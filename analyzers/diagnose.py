@@ -30,6 +30,7 @@ from rankscope.analyzers.findings import (
     SkippedRule,
     WaitedFor,
 )
+from rankscope.analyzers.intervals import Ints
 from rankscope.analyzers.row_times import KernelTotals
 from rankscope.analyzers.run import Run
 from rankscope.analyzers.verdict import verdict
@@ -139,7 +140,7 @@ def collectives_report(analysis: Analysis) -> CollectivesReport:
     """Matching, and who made whom wait, over the whole file."""
     matches, waits = analysis.matches, analysis.waits
 
-    def by_rank(values: Sequence[int]) -> dict[str, int]:
+    def by_rank(values: Sequence[int] | Ints) -> dict[str, int]:
         return {str(rank): int(value) for rank, value in zip(analysis.ranks, values, strict=True)}
 
     waited = waits.waited.sum(axis=1)
@@ -168,7 +169,9 @@ def _dependency(analysis: Analysis) -> list[int]:
     result = []
     for parts in analysis.lanes:
         lengths = [
-            int((p.piece_end - p.piece_start)[analysis.splits.dependency[p.piece_record]].sum()) for p in parts if len(p.piece_start)
+            int((p.piece_end - p.piece_start)[analysis.splits.dependency[p.piece_record]].sum())
+            for p in parts
+            if len(p.piece_start)
         ]
         result.append(sum(lengths))
     return result
@@ -204,7 +207,12 @@ def kernel_report(analysis: Analysis) -> list[KernelTotal]:
         table = record[KernelTotals]
         for i in range(len(table)):
             key = (record.names[int(table.name_id[i])], int(table.kind[i]))
-            count, total, low, high = int(table.count[i]), int(table.total_ns[i]), int(table.min_ns[i]), int(table.max_ns[i])
+            count, total, low, high = (
+                int(table.count[i]),
+                int(table.total_ns[i]),
+                int(table.min_ns[i]),
+                int(table.max_ns[i]),
+            )
             seen = totals.setdefault(key, [0, 0, low, high])
             totals[key] = [seen[0] + count, seen[1] + total, min(seen[2], low), max(seen[3], high)]
     ordered = sorted(totals.items(), key=lambda item: (-item[1][1], item[0]))

@@ -1,7 +1,7 @@
 """What an analysis ends in: the Diagnosis, the only input of every report.
 
-The dataclasses below are the JSON report's schema, key by key (docs/accounting.md, section 11). Keys may be added; these keep
-their meaning. Absent knowledge is None, never 0; in maps by rank a missing rank is 0.
+The dataclasses below are the JSON report's schema, key by key (docs/accounting.md, section 11). Keys may be added;
+these keep their meaning. Absent knowledge is None, never 0; in maps by rank a missing rank is 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ StepLabel = int | Literal["before", "after"] | None
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "note")
 
 
-# ---- the run -------------------------------------------------------------------------------------------------------------
+# ---- the run ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,10 @@ class OtherRun:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What was run. `devices` are the device names; `steps` counts the numbered steps; `wall_ns` is the whole run's window."""
+    """What was run.
+
+    `devices` are the device names; `steps` counts the numbered steps; `wall_ns` is the whole run's window.
+    """
 
     path: str
     id: str
@@ -67,7 +70,7 @@ class RunFacts:
     median_step_ns: int | None = None
 
 
-# ---- attribution ---------------------------------------------------------------------------------------------------------
+# ---- attribution -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +143,15 @@ class Row:
     idle: Idle
 
 
-# ---- collectives and clocks ----------------------------------------------------------------------------------------------
+# ---- collectives and clocks ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTraffic:
-    """All collectives of one group, name and size. Times are rank-time; the rate is bus bandwidth while transferring."""
+    """All collectives of one group, name and size.
+
+    Times are rank-time; the rate is bus bandwidth while transferring.
+    """
 
     group: str
     ranks: list[int]
@@ -197,12 +203,15 @@ class ClockFit:
     method: str  # reference, shared_clock, ends, pings, clock_free, not_identifiable
 
 
-# ---- kernels, peers ------------------------------------------------------------------------------------------------------
+# ---- kernels, peers --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTotal:
-    """All launches of one kernel over all ranks. `kind`: compute, communication, device_copy, host_to_device, device_to_host."""
+    """All launches of one kernel over all ranks.
+
+    `kind`: compute, communication, device_copy, host_to_device, device_to_host.
+    """
 
     name: str
     kind: str
@@ -261,7 +270,7 @@ class Peers:
     tb_plugin: TbPluginFigures | None
 
 
-# ---- findings ------------------------------------------------------------------------------------------------------------
+# ---- findings --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +297,8 @@ class Evidence:
 class Finding:
     """One cause of lost time or trust. `cost_ns` is wall time a step; costs overlap, so they rank and never add.
 
-    The four-step story a report tells: problem (`message`), where (`where`), what to do (`advice`), expected result (`expected`).
+    The four-step story a report tells: problem (`message`), where (`where`), what to do (`advice`), expected result
+    (`expected`).
     """
 
     rule: str
@@ -372,7 +382,7 @@ class Diagnosis:
     verdict: str = ""
 
 
-# ---- rules ---------------------------------------------------------------------------------------------------------------
+# ---- rules -----------------------------------------------------------------------------------------------------------
 
 
 class MissingSignal(LookupError):

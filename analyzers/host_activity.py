@@ -31,7 +31,10 @@ class Activity:
 
 @dataclass(frozen=True)
 class HostActivity:
-    """The activities the accounting tells apart. Loader, checkpoint and GC count on the thread that carries the step marks."""
+    """The activities the accounting tells apart.
+
+    Loader, checkpoint and GC count on the thread that carries the step marks.
+    """
 
     loader: Activity
     checkpoint: Activity
@@ -48,7 +51,9 @@ class HostActivity:
         return self._blocking_by_tid[tid]
 
 
-def host_activity(trace: Trace, hygiene: Hygiene, marks_tid: int | None, checkpoint: tuple[str, ...] = ()) -> HostActivity:
+def host_activity(
+    trace: Trace, hygiene: Hygiene, marks_tid: int | None, checkpoint: tuple[str, ...] = ()
+) -> HostActivity:
     """Collect the activities of one process; `checkpoint`: literal texts that mark more checkpoint ranges."""
 
     def ranges(test: Callable[[str], bool]) -> Activity:
@@ -74,11 +79,13 @@ def _rows(
     test: Callable[[str], bool],
 ) -> Activity:
     events = trace.get(table)
-    found = host_kind.where(events.columns["name_id"], trace.names, test)
+    found = host_kind.where(events.ints("name_id"), trace.names, test)
     rows: Bools | Ints = np.flatnonzero(found & hygiene.kept(table)) if found.any() else np.empty(0, np.int64)
-    start = events.columns["start_ns"][rows].astype(np.int64)
-    end = start + events.columns["dur_ns"][rows].astype(np.int64)
-    return Activity(start, end, events.columns["tid"][rows].astype(np.int64), events.columns["name_id"][rows].astype(np.int64))
+    start = events.ints("start_ns")[rows]
+    end = start + events.ints("dur_ns")[rows]
+    return Activity(
+        start, end, events.ints("tid")[rows], events.ints("name_id")[rows]
+    )
 
 
 def _join(a: Activity, b: Activity) -> Activity:

@@ -82,12 +82,12 @@ def is_backward_node(name: str) -> bool:
     return _BACKWARD.search(name) is not None
 
 
-def where(name_ids: npt.NDArray[np.int64], names: Sequence[str], test: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+def where(name_ids: npt.NDArray[np.integer], names: Sequence[str], test: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
     """Rows whose name passes the test, which is asked once per distinct name."""
     if not len(name_ids):
         return np.zeros(0, np.bool_)
-    present = np.flatnonzero(np.bincount(name_ids))
-    passing = np.zeros(int(present[-1]) + 1, np.bool_)
+    present: list[int] = np.flatnonzero(np.bincount(name_ids)).tolist()
+    passing = np.zeros(present[-1] + 1, np.bool_)
     for position in present:
         passing[position] = test(names[position])
     return passing[name_ids]

@@ -16,7 +16,10 @@ from rankscope.analyzers.trace.tables import HostEvents
 
 
 def host_time(trace: Trace, hygiene: Hygiene, windows: Windows, host: HostActivity, flights: Spans) -> RowTime:
-    """Attribute the windows: compute > io > communication > host. `flights`: collectives from launch to end, in any order."""
+    """Attribute the windows: compute > io > communication > host.
+
+    `flights`: collectives from launch to end, in any order.
+    """
     checkpoint = host.checkpoint.on(host.main_tid)
     waiting = union(host.loader.on(host.main_tid), checkpoint)
     # A training thread's operators inside the loader are input; another training thread's are computation all the same.

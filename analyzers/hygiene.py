@@ -57,7 +57,7 @@ def set_aside(trace: Trace) -> Hygiene:
     masks: dict[type[Table], Bools] = {}
     zero_is_damage, negative_is_damage = _impossible_starts(list(tables.values()))
     for kind, table in tables.items():
-        start, dur = table.columns["start_ns"], table.columns["dur_ns"]
+        start, dur = _times(table)
         negative = dur < 0
         if negative_is_damage:
             negative |= start < 0
@@ -77,12 +77,16 @@ def set_aside(trace: Trace) -> Hygiene:
     return Hygiene(masks, counts, device, start_ns)
 
 
+def _times(table: Table) -> tuple[Ints, Ints]:
+    return table.ints("start_ns").view(np.int64), table.ints("dur_ns").view(np.int64)
+
+
 def _places(events: Table | None, kept: Bools | None) -> tuple[Ints, Ints]:
     if events is None or kept is None:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     rows = np.flatnonzero(~kept)
-    rows = rows[np.argsort(events.columns["start_ns"][rows], kind="stable")]
-    return events.columns["device"][rows].astype(np.int64), events.columns["start_ns"][rows].astype(np.int64)
+    rows = rows[np.argsort(events.ints("start_ns")[rows], kind="stable")]
+    return events.ints("device")[rows].astype(np.int64), events.ints("start_ns")[rows].astype(np.int64)
 
 
 def _impossible_starts(tables: list[Table]) -> tuple[bool, bool]:
@@ -90,7 +94,7 @@ def _impossible_starts(tables: list[Table]) -> tuple[bool, bool]:
 
     Zero is damage where few starts are zero and the others begin further away than they lie apart.
     """
-    starts = [table.columns["start_ns"] for table in tables if len(table)]
+    starts = [_times(table)[0] for table in tables if len(table)]
     if not starts or min(int(start.min()) for start in starts) > 0:
         return False, False
     every = np.concatenate(starts)
@@ -102,7 +106,7 @@ def _impossible_starts(tables: list[Table]) -> tuple[bool, bool]:
 
 def _duplicates(table: Table, kept: Bools, ids: tuple[str, ...]) -> Ints:
     """Rows equal to an earlier row in every column. Rows that could carry an id and have none are never judged."""
-    start = table.columns["start_ns"]
+    start, _ = _times(table)
     if ids:
         kept = kept & np.logical_or.reduce([table.valid(name) for name in ids])
     rows = np.flatnonzero(kept)

@@ -114,7 +114,8 @@ def contains(a: Spans, times: Ints) -> Bools:
 
 
 def latest_ending(start: Ints, end: Ints) -> Ints:
-    """Share out nanoseconds that several intervals claim: each goes to the one that ends last (ties: the later position).
+    """Share out nanoseconds that several intervals claim: each goes to the one that ends last (ties: the later
+    position).
 
     Returns the end of what each interval keeps, so that [start, kept) are disjoint and their union is the union.
     """

@@ -1,7 +1,8 @@
 """What a device event is: one table from names and categories to kinds, which the user may extend by literal text.
 
-Kinds, in the order of the accounting's priority: compute kernel, communication, device copy or fill, host to device, device to
-host. NOTHING is for rows that are neither work nor copies (waits on events). Decided once per distinct name, never per event.
+Kinds, in the order of the accounting's priority: compute kernel, communication, device copy or fill, host to device,
+device to host. NOTHING is for rows that are neither work nor copies (waits on events). Decided once per distinct name,
+never per event.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ KIND_NAMES: Final = ("compute", "communication", "device_copy", "host_to_device"
 KERNEL_CATEGORIES: Final = frozenset({"kernel", "Kernel"})
 COPY_CATEGORIES: Final = frozenset({"gpu_memcpy", "Memcpy", "gpu_memset", "Memset"})
 
-# Families seen in the wild: NCCL of all ages (ncclKernel, ncclDevKernel_, ncclSymk) and RCCL, which keeps the names; HCCL; oneCCL;
-# NVSHMEM; DeepEP dispatch, combine and notify; symmetric memory (multimem_, one_shot, two_shot); vLLM's and TensorRT-LLM's custom
-# all-reduce; MSCCL++. Alternatives of literals only, so matching is linear in the name.
+# Families seen in the wild: NCCL of all ages (ncclKernel, ncclDevKernel_, ncclSymk) and RCCL, which keeps the names;
+# HCCL; oneCCL; NVSHMEM; DeepEP dispatch, combine and notify; symmetric memory (multimem_, one_shot, two_shot); vLLM's
+# and TensorRT-LLM's custom all-reduce; MSCCL++. Alternatives of literals only, so matching is linear in the name.
 _COMMUNICATION = re.compile(
     r"nccl(?:Dev)?Kernel|ncclSym|nccl:|rccl|hccl|oneccl|ccl_kernel|nvshmem|deep_ep::|notify_dispatch|notify_combine"
     r"|multimem_|one_shot_all_reduce|two_shot_all_reduce|cross_device_reduce|allreduce_fusion_kernel|mscclpp|msccl::",

@@ -18,8 +18,8 @@ from rankscope.analyzers.trace.tables import CollectiveArgs, DeviceEvents, Runti
 class DeviceWork:
     """Kept device events of one device, by start, then by launch. Times in nanoseconds after the file's base.
 
-    `launch_ns` and `launch_tid` mean something only where `launched`; `early` events were launched before the capture: no launch
-    in the file, and no launched event before them on their stream.
+    `launch_ns` and `launch_tid` mean something only where `launched`; `early` events were launched before the capture:
+    no launch in the file, and no launched event before them on their stream.
     """
 
     device: int
@@ -39,7 +39,9 @@ class DeviceWork:
 
     @property
     def asked_ns(self) -> Ints:
-        """When the host asked for the event: its launch, FIRST when early, its own start (by the clock) without a launch."""
+        """When the host asked for the event: its launch, FIRST when early, its own start (by the clock) without a
+        launch.
+        """
         return np.where(self.launched, self.launch_ns, np.where(self.early, FIRST, self.start))
 
 
@@ -53,7 +55,9 @@ class Launches(NamedTuple):
 
 
 def launches(trace: Trace, hygiene: Hygiene) -> Launches:
-    """Join device events with runtime calls through `correlation`, one call to many events; of several calls the earliest counts."""
+    """Join device events with runtime calls through `correlation`, one call to many events; of several calls the
+    earliest counts.
+    """
     events, calls = trace.get(DeviceEvents), trace.get(RuntimeCalls)
     n = len(events)
     usable = np.flatnonzero(calls.valid("correlation") & (calls.correlation > 0) & hygiene.kept(RuntimeCalls))

@@ -1,7 +1,7 @@
 """Other tools' figures by their own definitions, exact where they round (docs/accounting.md, section 8).
 
-Sources: HTA 0.6.1 `trace_analysis.py` and `utils.py`; TraceLens `gpu_event_analyser.py`; torch-tb-profiler 0.4.3 `run_generator.py`
-and `event_parser.py`. Read for their definitions; nothing of theirs is used here.
+Sources: HTA 0.6.1 `trace_analysis.py` and `utils.py`; TraceLens `gpu_event_analyser.py`; torch-tb-profiler 0.4.3
+`run_generator.py` and `event_parser.py`. Read for their definitions; nothing of theirs is used here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def _of(work: DeviceWork, rows: Bools) -> Spans:
 
 
 def tracelens(work: DeviceWork, names: Sequence[str]) -> TraceLensFigures:
-    """Events with a launch in the file (all of them if none has one); fills count as computation, device copies as memcpy."""
+    """Events with a launch in the file (all of them if none has one); fills count as computation, device copies as
+    memcpy.
+    """
     taken = work.launched if work.launched.any() else np.ones(len(work), np.bool_)
     fills = host_kind.where(work.name_id, names, lambda name: name.startswith(_MEMSET))
     computation = _of(work, taken & ((work.kind == kernel_kind.COMPUTE) | fills))
@@ -51,7 +53,8 @@ def tracelens(work: DeviceWork, names: Sequence[str]) -> TraceLensFigures:
 
 
 def hta(work: DeviceWork, names: Sequence[str], found: Marks) -> HtaFigures | None:
-    """Temporal breakdown over the GPU span, the last step included (`include_last_profiler_step=True`; by default HTA drops it).
+    """Temporal breakdown over the GPU span, the last step included (`include_last_profiler_step=True`; by default HTA
+    drops it).
 
     With two or more steps HTA takes only events launched in the file by the end of the last step.
     """
@@ -75,7 +78,9 @@ def hta(work: DeviceWork, names: Sequence[str], found: Marks) -> HtaFigures | No
 
 
 def tb_plugin(trace: Trace, hygiene: Hygiene, work: DeviceWork, found: Marks) -> TbPluginFigures | None:
-    """Exclusive classes by priority over the plugin's steps: marks, the last one stretched to the end of its device work."""
+    """Exclusive classes by priority over the plugin's steps: marks, the last one stretched to the end of its device
+    work.
+    """
     if found.tid is None:
         return None
     begin = int(found.start[0])
@@ -101,7 +106,8 @@ def tb_plugin(trace: Trace, hygiene: Hygiene, work: DeviceWork, found: Marks) ->
         mine = subtract(clip(members, begin, end), claimed)
         figures.append(total(mine))
         claimed = union(claimed, mine)
-    return TbPluginFigures(*figures, other_ns=end - begin - total(claimed))
+    kernel, memcpy, memset, communication, runtime, loading, cpu = figures
+    return TbPluginFigures(kernel, memcpy, memset, communication, runtime, loading, cpu, end - begin - total(claimed))
 
 
 def _host_of(host: HostEvents, rows: Bools) -> Spans:

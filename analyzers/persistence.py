@@ -24,7 +24,8 @@ class Persistence(Enum):
 def persistence(effect_ns: npt.NDArray[np.float64], step_ns: float, candidates: int) -> Persistence:
     """One-sided sign test of `effect_ns > 0` over steps at 1 %, corrected for the number of candidates (Bonferroni).
 
-    With one candidate 7 of 7 steps are the least that pass. On fewer steps than could pass: above 10 % of the step in every one.
+    With one candidate 7 of 7 steps are the least that pass. On fewer steps than could pass: above 10 % of the step in
+    every one.
     """
     seen = effect_ns[~np.isnan(effect_ns)]
     n, positive = len(seen), int((seen > 0).sum())

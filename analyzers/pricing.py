@@ -1,4 +1,6 @@
-"""From a cost to a finding: the severity ladder, and the words every rule about time shares (docs/accounting.md, section 10)."""
+"""From a cost to a finding: the severity ladder, and the words every rule about time shares (docs/accounting.md,
+section 10).
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def confidence(analysis: Analysis, full: float = 0.9) -> float:
 
 def of_the_step(analysis: Analysis, cost_ns: float) -> str:
     """`38.2 ms of every 210 ms step (18.2 %)`, or of the whole file where it has no steps."""
-    whole = f"every {duration(analysis.step_ns)} step" if analysis.steps else f"the {duration(analysis.step_ns)} recorded"
+    whole = (
+        f"every {duration(analysis.step_ns)} step" if analysis.steps else f"the {duration(analysis.step_ns)} recorded"
+    )
     return f"{duration(cost_ns)} of {whole} ({share(step_share(analysis, cost_ns))})"
 
 
@@ -51,7 +55,10 @@ def time_finding(
     ranks: Sequence[int] = (),
     sure: float = 0.9,
 ) -> Finding:
-    """A finding of kind `time` with its severity, confidence and expected result. The rule's id is filled in by `diagnose`."""
+    """A finding of kind `time` with its severity, confidence and expected result.
+
+    The rule's id is filled in by `diagnose`.
+    """
     few = len(analysis.usable) < FEW
     seen = len(analysis.usable)
     if few and analysis.steps:
@@ -70,7 +77,10 @@ def time_finding(
         evidence=list(evidence),
         advice=advice,
         where=where,
-        expected=f"The step takes {duration(max(step - cost_ns, 0))} instead of {duration(step)} at best; costs overlap, so they do not add.",
+        expected=(
+            f"The step takes {duration(max(step - cost_ns, 0))} instead of {duration(step)} at best; costs overlap, "
+            "so they do not add."
+        ),
     )
 
 

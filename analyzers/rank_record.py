@@ -1,7 +1,7 @@
 """RankRecord: all that one trace file says, small enough to keep for every rank of a run.
 
-`rank_record(trace)` is a pure function of the file: the worker processes run it, the cache keeps its result, and everything that
-needs more than one rank (matching, clocks, waits, rules) starts from it.
+`rank_record(trace)` is a pure function of the file: the worker processes run it, the cache keeps its result, and
+everything that needs more than one rank (matching, clocks, waits, rules) starts from it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rankscope.analyzers.row_times import (
 from rankscope.analyzers.steps import Marks, device_windows, host_windows, marks, timed_extent
 from rankscope.analyzers.trace.model import Trace, TraceMeta
 from rankscope.analyzers.trace.table import Table
-from rankscope.analyzers.trace.tables import HostEvents, MemoryEvents, PythonFunctions, RuntimeCalls
+from rankscope.analyzers.trace.tables import MemoryEvents, PythonFunctions, RuntimeCalls
 
 T = TypeVar("T", bound=Table)
 
@@ -134,9 +134,7 @@ def _row_times(trace: Trace, host: HostActivity, found: Marks, rows: list[RowTim
         for name, values in columns.items():
             parts[name].append(values)
     joined = {name: np.concatenate(values) for name, values in parts.items()}
-    return RowTimes(
-        joined, {"device": np.full(len(joined["step"]), bool(work)), "step": joined["label"] == STEP}
-    )
+    return RowTimes(joined, {"device": np.full(len(joined["step"]), bool(work)), "step": joined["label"] == STEP})
 
 
 def _label(label: object) -> int:

@@ -71,7 +71,9 @@ def _count(times: Ints, bounds: Ints) -> Ints:
     return np.diff(np.searchsorted(times, bounds, "left"))
 
 
-def exemplars(trace: Trace, host: HostActivity, rows: list[RowTime], work: list[DeviceWork]) -> list[tuple[str, int, int, int]]:
+def exemplars(
+    trace: Trace, host: HostActivity, rows: list[RowTime], work: list[DeviceWork]
+) -> list[tuple[str, int, int, int]]:
     """(trouble, name id, start, duration) of the costliest events of each kind."""
     found: list[tuple[str, int, int, int]] = []
     for trouble, activity in (
@@ -85,7 +87,8 @@ def exemplars(trace: Trace, host: HostActivity, rows: list[RowTime], work: list[
         found += [("sync", *event) for event in _draining(row, host)]
     for device in work:
         pageable = np.flatnonzero(
-            (device.kind == kernel_kind.HOST_TO_DEVICE) & host_kind.where(device.name_id, trace.names, kernel_kind.is_pageable)
+            (device.kind == kernel_kind.HOST_TO_DEVICE)
+            & host_kind.where(device.name_id, trace.names, kernel_kind.is_pageable)
         )
         activity = Activity(device.start[pageable], device.end[pageable], pageable, device.name_id[pageable])
         found += [("pageable", *event) for event in _longest(activity)]
@@ -108,8 +111,12 @@ def _draining(row: RowTime, host: HostActivity) -> list[tuple[int, int, int]]:
     refill = np.minimum(gaps.asked[drained], gaps.end[drained]) - gaps.start[drained]
     for i in drained[np.argsort(-refill, kind="stable")[:TOP]]:
         calls = host.blocking
-        waiting = np.flatnonzero((calls.start < gaps.start[i]) & (gaps.start[i] <= calls.end) & (calls.tid == gaps.tid[i]))
+        waiting = np.flatnonzero(
+            (calls.start < gaps.start[i]) & (gaps.start[i] <= calls.end) & (calls.tid == gaps.tid[i])
+        )
         if len(waiting):
             outer = waiting[np.argmin(calls.start[waiting])]
-            result.append((int(calls.name_id[outer]), int(calls.start[outer]), int(calls.end[outer] - calls.start[outer])))
+            result.append(
+                (int(calls.name_id[outer]), int(calls.start[outer]), int(calls.end[outer] - calls.start[outer]))
+            )
     return result

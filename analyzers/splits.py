@@ -1,4 +1,6 @@
-"""Each collective record's split into wait and transfer, and what of it is exposed (docs/accounting.md, sections 3 and 5)."""
+"""Each collective record's split into wait and transfer, and what of it is exposed (docs/accounting.md, sections 3 and
+5).
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ from rankscope.analyzers.row_times import Exposed, RowTimes
 class Splits:
     """Per pool record: arrival on its match's clock, length of the wait, whether it is split at all.
 
-    `arrival` is comparable only within one match; a match across clocks that are not fitted is put on its own common end
-    (`clock_free`). `dependency`: a receiver's wait.
+    `arrival` is comparable only within one match; a match across clocks that are not fitted is put on its own common
+    end (`clock_free`). `dependency`: a receiver's wait.
     """
 
     arrival: Ints
@@ -84,9 +86,7 @@ def split_records(matches: Matches) -> Splits:
     return Splits(arrival, wait, split, dependency, clock_free)
 
 
-def _until(
-    match: Match, arrival: Ints, root: Ints, has_root: Bools, lanes: Ints, ranks: Sequence[int]
-) -> Ints | None:
+def _until(match: Match, arrival: Ints, root: Ints, has_root: Bools, lanes: Ints, ranks: Sequence[int]) -> Ints | None:
     """Until when each record waits; None where that cannot be known (the root's record is missing)."""
     own = arrival[match.records]
     if match.kind == "symmetric":
@@ -103,9 +103,7 @@ def _until(
     return until
 
 
-def root_position(
-    match: Match, root: Ints, has_root: Bools, lanes: Ints, ranks: Sequence[int]
-) -> int | None:
+def root_position(match: Match, root: Ints, has_root: Bools, lanes: Ints, ranks: Sequence[int]) -> int | None:
     """Which of the match's records is the root's."""
     known = has_root[match.records]
     if not known.any():
@@ -125,7 +123,8 @@ def split_lane(matches: Matches, splits: Splits, record: RankRecord, lane: int) 
         bounds = np.concatenate((table.begin_ns[rows], table.end_ns[rows][-1:])) + record.meta.base_ns
         here = exposed.device == device
         parts = [
-            union(Spans(exposed.start_ns[here & late], exposed.end_ns[here & late])) for late in (exposed.late == 0, exposed.late == 1)
+            union(Spans(exposed.start_ns[here & late], exposed.end_ns[here & late]))
+            for late in (exposed.late == 0, exposed.late == 1)
         ]
         shown = [Spans(part.start + record.meta.base_ns, part.end + record.meta.base_ns) for part in parts]
         records = mine[record[CollectiveRecords].device[pool.row[mine]] == device]

@@ -17,7 +17,9 @@ from rankscope.analyzers.trace.tables import DeviceEvents, HostEvents, OtherEven
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The host's step marks in order of time: numbers, begins and ends in nanoseconds; `tid` carries them (None: no marks)."""
+    """The host's step marks in order of time: numbers, begins and ends in nanoseconds; `tid` carries them (None: no
+    marks).
+    """
 
     number: Ints
     start: Ints
@@ -29,7 +31,8 @@ class Marks:
 class Windows:
     """Neighbouring windows of one row: window i is [bounds[i], bounds[i + 1]) and belongs to labels[i].
 
-    Labels: "before", step numbers, "after"; a single None where the host set no marks. Empty "before" and "after" are left out.
+    Labels: "before", step numbers, "after"; a single None where the host set no marks. Empty "before" and "after" are
+    left out.
     """
 
     labels: tuple[StepLabel, ...]
@@ -44,7 +47,7 @@ def marks(trace: Trace, hygiene: Hygiene) -> Marks:
         & hygiene.kept(HostEvents)
     )
     if not len(rows):
-        return Marks(*(np.empty(0, np.int64) for _ in range(3)), tid=None)
+        return Marks(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), None)
     tids, counts = np.unique(events.tid[rows], return_counts=True)
     tid = int(tids[np.argmax(counts)])
     rows = rows[events.tid[rows] == tid]
@@ -62,7 +65,7 @@ def timed_extent(trace: Trace, hygiene: Hygiene) -> tuple[int, int] | None:
         if table not in trace:
             continue
         events, kept = trace.get(table), hygiene.kept(table)
-        start, dur = events.columns["start_ns"][kept], events.columns["dur_ns"][kept]
+        start, dur = events.ints("start_ns")[kept], events.ints("dur_ns")[kept]
         if len(start):
             begins.append(int(start.min()))
             ends.append(int((start + dur).max()))
@@ -70,9 +73,11 @@ def timed_extent(trace: Trace, hygiene: Hygiene) -> tuple[int, int] | None:
 
 
 def device_windows(found: Marks, work: DeviceWork, extent: tuple[int, int]) -> Windows:
-    """A step begins at its mark, or when the device has finished the compute kernels launched before it, whichever is later.
+    """A step begins at its mark, or when the device has finished the compute kernels launched before it, whichever is
+    later.
 
-    It ends where the next begins; the last at the later of its mark's end and the end of the last compute kernel launched in it.
+    It ends where the next begins; the last at the later of its mark's end and the end of the last compute kernel
+    launched in it.
     """
     if found.tid is None:
         return Windows((None,), np.array(extent, np.int64))

@@ -23,7 +23,9 @@ def bus_factor(collective: str, ranks: int) -> float:
 
 
 def traffic(matches: Matches, splits: Splits) -> list[GroupTraffic]:
-    """Each (group, collective, bytes) of the matched collectives; bytes is S of one operation, the largest over its ranks."""
+    """Each (group, collective, bytes) of the matched collectives; bytes is S of one operation, the largest over its
+    ranks.
+    """
     pool = matches.pool
     kinds: dict[tuple[int, str, int | None, tuple[int, ...]], list[int]] = {}
     for index, match in enumerate(matches.found):
@@ -67,7 +69,9 @@ def _imbalance(matches: Matches, indices: list[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class GroupTime:
-    """Transfer time of one group's operations of one collective and size: the mean over members, by step, in nanoseconds."""
+    """Transfer time of one group's operations of one collective and size: the mean over members, by step, in
+    nanoseconds.
+    """
 
     group: int
     ranks: tuple[int, ...]

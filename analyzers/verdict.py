@@ -37,7 +37,9 @@ def verdict(diagnosis: Diagnosis) -> str:
     late = next((finding for finding in rest if finding.rule == "straggler-rank"), None)
     if late is not None:
         clauses.append(_uncapitalised(_clause(diagnosis, late)))
-    elif first.rule != "straggler-rank" and "straggler-rank" in diagnosis.rules.passed and diagnosis.collectives.matched:
+    elif (
+        first.rule != "straggler-rank" and "straggler-rank" in diagnosis.rules.passed and diagnosis.collectives.matched
+    ):
         clauses.insert(0, "No rank holds the others up")
         clauses[1] = _uncapitalised(clauses[1])
     return "; ".join(clauses) + _reservation(diagnosis, first)

@@ -1,4 +1,7 @@
-"""Who made whom wait: charging with inheritance (docs/accounting.md, section 5). Charged equals waited, to the nanosecond."""
+"""Who made whom wait: charging with inheritance (docs/accounting.md, section 5).
+
+Charged equals waited, to the nanosecond.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ Floats = npt.NDArray[np.float64]
 class Waits:
     """Totals by lane and by column: one a step, the last for time outside every step. Nanoseconds.
 
-    `waited_for[w, c]`: exposed waiting of lane w charged to lane c. `together[set][step]`: the longest exposed wait in the gap before
-    exactly these lanes came, for the sets asked about.
+    `waited_for[w, c]`: exposed waiting of lane w charged to lane c. `together[set][step]`: the longest exposed wait in
+    the gap before exactly these lanes came, for the sets asked about.
     """
 
     waited: Ints  # [lane, step]
@@ -33,7 +36,9 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """One collective's arrivals in order: lanes, times, the pieces of exposed wait (by position of the waiter) on the same clock."""
+    """One collective's arrivals in order: lanes, times, the pieces of exposed wait (by position of the waiter) on the
+    same clock.
+    """
 
     lanes: Ints
     times: Ints
@@ -59,14 +64,18 @@ class Charger:
     def __init__(self, lanes: int, steps: int, sets: Sequence[frozenset[int]]) -> None:
         shape = (lanes, steps + 1)
         self.waits = Waits(
-            *(np.zeros(shape, np.int64) for _ in range(3)),
+            waited=np.zeros(shape, np.int64),
+            caused=np.zeros(shape, np.int64),
+            alone=np.zeros(shape, np.int64),
             last_arrivals=np.zeros(lanes, np.int64),
             waited_for=np.zeros((lanes, lanes)),
         )
         self._alone: dict[tuple[frozenset[int], int], Ints] = {}  # (lanes late together, group) -> wall time by step
         self.sets = set(sets)
         self.sizes = {len(s) for s in sets}
-        self._met: dict[tuple[int, int], tuple[int, Floats]] = {}  # (lane, group) -> what it had waited, and for whom, when they met
+        self._met: dict[
+            tuple[int, int], tuple[int, Floats]
+        ] = {}  # (lane, group) -> what it had waited, and for whom, when they met
         self._waited = np.zeros(lanes, np.int64)
 
     def charge(self, queue: _Queue, residual: int) -> None:
@@ -99,8 +108,8 @@ class Charger:
         charged_to = np.zeros((n, len(self._waited)))
         charged_to[:, queue.lanes[1:]] = np.cumsum(per_gap, axis=1)
         covered = np.zeros(n, np.int64)
-        for position in np.flatnonzero(own > 0):
-            covered[position] = self._inherit(queue, int(position), exposed, charge, share[position], own, charged_to)
+        for late in np.flatnonzero(own > 0).tolist():
+            covered[late] = self._inherit(queue, late, exposed, charge, share[late], own, charged_to)
         step = queue.step
         np.add.at(self.waits.caused[:, step], queue.lanes, own)
         waited = exposed.sum(axis=1)
@@ -120,8 +129,8 @@ class Charger:
     def finish(self, members: Sequence[frozenset[int]]) -> Waits:
         """Put the groups' wall times together. `members[group]`: its lanes.
 
-        A delay shows in every group its rank belongs to, on different waiters: it returns its time once. So the groups of one waiter
-        add, and of the waiters the largest counts.
+        A delay shows in every group its rank belongs to, on different waiters: it returns its time once. So the groups
+        of one waiter add, and of the waiters the largest counts.
         """
         by_late: dict[frozenset[int], dict[int, Ints]] = {}
         for (late, group), by_step in self._alone.items():
@@ -140,7 +149,10 @@ class Charger:
     def _inherit(
         self, queue: _Queue, position: int, exposed: Ints, charge: Ints, share: Ints, own: Ints, charged_to: Floats
     ) -> int:
-        """Pass on the part of a late lane's charge that it came late for because it waited itself. Returns the nanoseconds covered."""
+        """Pass on the part of a late lane's charge that it came late for because it waited itself.
+
+        Returns the nanoseconds covered.
+        """
         lane = int(queue.lanes[position])
         before, for_whom = self._met.get((lane, queue.group), (0, np.zeros(len(self._waited))))
         inherited = min(int(self._waited[lane]) - before, int(queue.times[position] - queue.times[0]))
@@ -175,7 +187,10 @@ def charge_waits(
     steps: int,
     sets: Sequence[frozenset[int]],
 ) -> Waits:
-    """Charge every exposed wait of the run. `step_of[record]`: column of its step; `sets`: lanes that may be late together."""
+    """Charge every exposed wait of the run.
+
+    `step_of[record]`: column of its step; `sets`: lanes that may be late together.
+    """
     pool = matches.pool
     charger = Charger(len(pool.ranks), steps, sets)
     start = np.concatenate([part.piece_start for lane in lanes for part in lane] or [np.empty(0, np.int64)])
@@ -224,7 +239,9 @@ def _queue(
     if len(records) < 2:
         return None
     order = records[np.lexsort((pool.lane[records], splits.arrival[records]))]
-    return _with_pieces(matches, order, splits.arrival[order], match.kind != "symmetric", match.group, pieces, shift, step_of)
+    return _with_pieces(
+        matches, order, splits.arrival[order], match.kind != "symmetric", match.group, pieces, shift, step_of
+    )
 
 
 def _root_queue(
@@ -259,7 +276,11 @@ def _with_pieces(
 ) -> _Queue:
     start, end, of = pieces
     low, high = np.searchsorted(of, order, "left"), np.searchsorted(of, order, "right")
-    rows = np.concatenate([np.arange(a, b) for a, b in zip(low, high, strict=True)]) if (high > low).any() else np.empty(0, np.int64)
+    rows = (
+        np.concatenate([np.arange(a, b) for a, b in zip(low, high, strict=True)])
+        if (high > low).any()
+        else np.empty(0, np.int64)
+    )
     position = np.repeat(np.arange(len(order)), high - low)
     moved = shift[of[rows]]
     return _Queue(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-
 from collections.abc import Collection
 
 from rankscope.analyzers.errors import BadSelection
@@ -13,7 +12,10 @@ from rankscope.analyzers.findings import Rule
 
 
 def load_rules(ids: Collection[str] | None = None) -> tuple[Rule, ...]:
-    """Every rule, or those with these ids, by file name. The id is the file's name in kebab case. BadSelection: no such rule."""
+    """Every rule, or those with these ids, by file name.
+
+    The id is the file's name in kebab case. BadSelection: no such rule.
+    """
     found = []
     for module_info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{module_info.name}")

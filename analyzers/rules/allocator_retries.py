@@ -1,12 +1,12 @@
 """cudaMalloc and cudaFree in steady state.
 
-Why it matters: a steady step reuses the caching allocator's memory. Calls of the driver's allocator mean that the cache was flushed
-and refilled, each time with a synchronisation.
-How it is measured: time in which the device is idle, the host has not asked for work, and the thread that launches next is inside
-cudaMalloc, cudaFree or kin. The cost is the median over ranks of the median over steps; it fires on any call after warm-up whose cost
-is above 1 % of the step.
-What to do: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, a lower peak, fixed shapes; remove torch.cuda.empty_cache() from the
-loop.
+Why it matters: a steady step reuses the caching allocator's memory. Calls of the driver's allocator mean that the cache
+was flushed and refilled, each time with a synchronisation.
+How it is measured: time in which the device is idle, the host has not asked for work, and the thread that launches next
+is inside cudaMalloc, cudaFree or kin. The cost is the median over ranks of the median over steps; it fires on any call
+after warm-up whose cost is above 1 % of the step.
+What to do: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, a lower peak, fixed shapes; remove
+torch.cuda.empty_cache() from the loop.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ def check(analysis: Analysis) -> Iterator[Finding]:
             Evidence("idle during allocator calls a step", round(cost), "ns", examples),
             Evidence("allocator calls a step", round(calls), "count"),
         ],
-        advice="Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, lower the memory peak, and keep empty_cache() out of the loop.",
+        advice=(
+            "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, lower the memory peak, and keep empty_cache() "
+            "out of the loop."
+        ),
         where=f"Costliest in {examples[0].name}." if examples else "In allocator calls.",
     )

@@ -1,10 +1,11 @@
 """Training stops while a checkpoint is saved or loaded.
 
 Why it matters: a synchronous checkpoint holds every rank as long as the slowest one writes.
-How it is measured: time in which the device is idle, the host has not asked for work, and the training thread is inside a checkpoint
-range (torch.save, torch.distributed.checkpoint save, load or async_save); summed over the usable steps, divided by their number, on
-the rank where it is largest.
-What to do: torch.distributed.checkpoint.async_save, sharded instead of gathered state, a faster or local target, less often.
+How it is measured: time in which the device is idle, the host has not asked for work, and the training thread is inside
+a checkpoint range (torch.save, torch.distributed.checkpoint save, load or async_save); summed over the usable steps,
+divided by their number, on the rank where it is largest.
+What to do: torch.distributed.checkpoint.async_save, sharded instead of gathered state, a faster or local target, less
+often.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def check(analysis: Analysis) -> Iterator[Finding]:
             Evidence("steps with a stall", stalled, "count"),
             Evidence("rank with most", place.rank, "count"),
         ],
-        advice="Save asynchronously (torch.distributed.checkpoint.async_save), sharded, to a faster target, or less often.",
+        advice=(
+            "Save asynchronously (torch.distributed.checkpoint.async_save), sharded, to a faster target, or less often."
+        ),
         where=f"In {examples[0].name}." if examples else "In a checkpoint range.",
     )

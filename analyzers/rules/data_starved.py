@@ -1,11 +1,12 @@
 """The device stands still while the training thread waits for its next batch.
 
 Why it matters: every nanosecond of it is a device paid for and not used, on every rank at once.
-How it is measured: time in which the device is idle, the host has not asked for work, and the thread that carries the step marks is
-inside its DataLoader's __next__ (on a CPU-only run: any time in __next__ without computation elsewhere). A loader behind a busy
-device costs nothing and is not counted. The cost is the median over ranks of the median over steps.
-What to do: more workers (num_workers), prefetch_factor, persistent_workers=True and pin_memory=True; then cheaper transforms, local or
-larger shards. A loader with num_workers=0 loads in the training thread itself.
+How it is measured: time in which the device is idle, the host has not asked for work, and the thread that carries the
+step marks is inside its DataLoader's __next__ (on a CPU-only run: any time in __next__ without computation elsewhere).
+A loader behind a busy device costs nothing and is not counted. The cost is the median over ranks of the median over
+steps.
+What to do: more workers (num_workers), prefetch_factor, persistent_workers=True and pin_memory=True; then cheaper
+transforms, local or larger shards. A loader with num_workers=0 loads in the training thread itself.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from rankscope.analyzers.pricing import of_the_step, step_share, time_finding
 from rankscope.analyzers.quantities import count
 
 TITLE = "Starved for data"
-TRIGGER_SHARE = 0.05  # of the step; source: torch-tb-profiler's DataLoader advice (pytorch/kineto, tb_plugin profiler/data.py)
+TRIGGER_SHARE = (
+    0.05  # of the step; source: torch-tb-profiler's DataLoader advice (pytorch/kineto, tb_plugin profiler/data.py)
+)
 RECORD = "with torch.profiler.record_function('rankscope.data'): batch = next(batches)"
 
 
@@ -37,7 +40,9 @@ def check(analysis: Analysis) -> Iterator[Finding]:
         cost_ns=cost,
         evidence=[
             Evidence("exposed loader time a step", round(cost), "ns", analysis.exemplars("data_loading")),
-            Evidence("loader time hidden behind the device, with copies", round(analysis.cost_ns("io_overlapped_ns")), "ns"),
+            Evidence(
+                "loader time hidden behind the device, with copies", round(analysis.cost_ns("io_overlapped_ns")), "ns"
+            ),
             Evidence("loader calls a step", round(calls), "count"),
             Evidence("calls without worker processes", round(single), "count"),
         ],

@@ -1,11 +1,11 @@
 """Communication that no computation hides.
 
 Why it matters: collectives are free while the device computes; exposed, they lengthen the step by their whole length.
-How it is measured: exposed transfer time, and exposed communication that cannot be split, without the part in which the host had not
-even launched the next kernel (better overlap does not return that) and without waiting for late ranks (`straggler-rank` prices it).
-The cost is the median over ranks of the median over steps.
-What to do: start collectives earlier and in larger pieces: FSDP prefetch and wrapping per block, DDP bucket_cap_mb and static_graph,
-overlap with the optimizer; then a faster network.
+How it is measured: exposed transfer time, and exposed communication that cannot be split, without the part in which the
+host had not even launched the next kernel (better overlap does not return that) and without waiting for late ranks
+(`straggler-rank` prices it). The cost is the median over ranks of the median over steps.
+What to do: start collectives earlier and in larger pieces: FSDP prefetch and wrapping per block, DDP bucket_cap_mb and
+static_graph, overlap with the optimizer; then a faster network.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from rankscope.analyzers.pricing import of_the_step, step_share, time_finding
 from rankscope.analyzers.quantities import share
 
 TITLE = "Exposed collectives"
-TRIGGER_SHARE = 0.05  # of the step; source: TraceLens's exposed-communication advice (AMD-AGI/TraceLens, Agent/Analysis)
+TRIGGER_SHARE = (
+    0.05  # of the step; source: TraceLens's exposed-communication advice (AMD-AGI/TraceLens, Agent/Analysis)
+)
 
 
 def check(analysis: Analysis) -> Iterator[Finding]:
@@ -29,7 +31,11 @@ def check(analysis: Analysis) -> Iterator[Finding]:
     hidden = analysis.cost_ns("communication_overlapped_ns")
     exposed = cost + analysis.cost_ns("wait_ns") + analysis.cost_ns("host_late_ns")
     heaviest = max(analysis.traffic, key=lambda g: g.transfer_ns, default=None)
-    where = f"Mostly {heaviest.collective} of {heaviest.group}." if heaviest and heaviest.transfer_ns else "The peers' files are missing."
+    where = (
+        f"Mostly {heaviest.collective} of {heaviest.group}."
+        if heaviest and heaviest.transfer_ns
+        else "The peers' files are missing."
+    )
     unsplit = analysis.cost_ns("unsplit_ns") > analysis.cost_ns("transfer_ns")
     included = ", waiting for the ranks whose files are missing included" if unsplit else ""
     yield time_finding(
@@ -39,9 +45,19 @@ def check(analysis: Analysis) -> Iterator[Finding]:
         evidence=[
             Evidence("exposed transfer time a step", round(analysis.cost_ns("transfer_ns")), "ns"),
             Evidence("exposed time that cannot be split a step", round(analysis.cost_ns("unsplit_ns")), "ns"),
-            Evidence("of all exposed, before the host launched the next kernel", round(analysis.cost_ns("host_late_ns")), "ns"),
+            Evidence(
+                "of all exposed, before the host launched the next kernel",
+                round(analysis.cost_ns("host_late_ns")),
+                "ns",
+            ),
             Evidence("communication hidden under compute a step", round(hidden), "ns"),
         ],
-        advice="Prefetch and overlap: FSDP units per block with forward and backward prefetch, or DDP with larger buckets and static_graph.",
-        where=f"{where} {share(hidden / (hidden + exposed)) if hidden + exposed else 'None'} of the communication is hidden.",
+        advice=(
+            "Prefetch and overlap: FSDP units per block with forward and backward prefetch, or DDP with larger "
+            "buckets and static_graph."
+        ),
+        where=(
+            f"{where} {share(hidden / (hidden + exposed)) if hidden + exposed else 'None'} of the communication is "
+            "hidden."
+        ),
     )

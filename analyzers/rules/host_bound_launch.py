@@ -1,11 +1,11 @@
 """The device is idle because the host launches work too late.
 
 Why it matters: a faster device would not make such a step faster; the host is the limit.
-How it is measured: idle time before kernels whose launch came after the device had run dry: Python and framework time with nothing
-better to blame (loader, checkpoint, garbage collection, allocator and synchronisation are priced apart), plus the latency from the
-launch to the start. The cost is the median over ranks of the median over steps.
-What to do: CUDA graphs or torch.compile(mode="reduce-overhead"), fused and foreach optimizers, fewer small operations, a larger
-micro-batch; move logging and bookkeeping out of the loop.
+How it is measured: idle time before kernels whose launch came after the device had run dry: Python and framework time
+with nothing better to blame (loader, checkpoint, garbage collection, allocator and synchronisation are priced apart),
+plus the latency from the launch to the start. The cost is the median over ranks of the median over steps.
+What to do: CUDA graphs or torch.compile(mode="reduce-overhead"), fused and foreach optimizers, fewer small operations,
+a larger micro-batch; move logging and bookkeeping out of the loop.
 """
 
 from __future__ import annotations
@@ -44,6 +44,11 @@ def check(analysis: Analysis) -> Iterator[Finding]:
             Evidence("compute kernels a step", round(kernels), "count"),
             Evidence("mean compute kernel", round(busy / kernels) if kernels else 0, "ns"),
         ],
-        advice='Launch less or in bulk: torch.compile(mode="reduce-overhead") or CUDA graphs, foreach/fused optimizer, a larger micro-batch.',
-        where=f"Between kernels of {duration(busy / kernels)} on average." if kernels else "No compute kernel runs in a step.",
+        advice=(
+            'Launch less or in bulk: torch.compile(mode="reduce-overhead") or CUDA graphs, foreach/fused '
+            "optimizer, a larger micro-batch."
+        ),
+        where=f"Between kernels of {duration(busy / kernels)} on average."
+        if kernels
+        else "No compute kernel runs in a step.",
     )

@@ -1,11 +1,11 @@
 """A run of several ranks in which no communication was found.
 
-Why it matters: ranks that train together exchange gradients. If none of it is seen, it was not recorded or is taken for computation,
-and every share of communication in this report is too small.
-How it is measured: more than one rank by the world size or the files, and no event that names, categories or collective arguments tell
-to be communication.
-What to do: record the device (activities with CUDA); look at the heaviest kernels below for the library that communicates here, and
-name it with --communication NAME.
+Why it matters: ranks that train together exchange gradients. If none of it is seen, it was not recorded or is taken for
+computation, and every share of communication in this report is too small.
+How it is measured: more than one rank by the world size or the files, and no event that names, categories or collective
+arguments tell to be communication.
+What to do: record the device (activities with CUDA); look at the heaviest kernels below for the library that
+communicates here, and name it with --communication NAME.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rankscope.analyzers.findings import Evidence, Finding
 from rankscope.analyzers.quantities import plural
 
 TITLE = "Missing communication"
-RANKS = 1  # more ranks than this communicate; source: plain presence test (facebookresearch/HolisticTraceAnalysis#360 shows the need)
+RANKS = 1  # more ranks than this communicate; a plain presence test (why: facebookresearch/HolisticTraceAnalysis#360)
 
 
 def check(analysis: Analysis) -> Iterator[Finding]:
@@ -30,14 +30,20 @@ def check(analysis: Analysis) -> Iterator[Finding]:
         rule="",
         kind="validity",
         severity="warning",
-        message=f"A run of {plural(ranks, 'rank')} shows no communication at all: it was not recorded, or is taken for computation.",
+        message=(
+            f"A run of {plural(ranks, 'rank')} shows no communication at all: it was not recorded, or is taken for "
+            "computation."
+        ),
         ranks=[],
         steps=analysis.steps,
         cost_ns=None,
         cause=None,
         confidence=0.9,
         evidence=[Evidence("ranks", ranks, "count"), Evidence("communication events", 0, "count")],
-        advice="Record device activity on every rank; if a library of your own communicates, name its kernels with --communication NAME.",
+        advice=(
+            "Record device activity on every rank; if a library of your own communicates, name its kernels with "
+            "--communication NAME."
+        ),
         where="In every file of the run.",
         expected="Communication appears in the report, and ranks that wait can be told from ranks that are late.",
     )

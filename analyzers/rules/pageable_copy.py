@@ -1,9 +1,9 @@
 """Copies to the device from memory that is not pinned.
 
-Why it matters: such a copy goes through a staging buffer at a fraction of the link's bandwidth, and blocks the host however it is
-called.
-How it is measured: exposed time of host-to-device copies whose name says Pageable, where at least one of them is larger than 1 MB.
-The cost is the median over ranks of the median over steps.
+Why it matters: such a copy goes through a staging buffer at a fraction of the link's bandwidth, and blocks the host
+however it is called.
+How it is measured: exposed time of host-to-device copies whose name says Pageable, where at least one of them is larger
+than 1 MB. The cost is the median over ranks of the median over steps.
 What to do: DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True).
 """
 

@@ -1,10 +1,12 @@
 """One group's collectives move their bytes more slowly than those of its sister groups.
 
-Why it matters: a degraded cable, rail or network card, or PCIe where NVLink should be, slows one group and with it every rank.
-How it is measured: transfer time (from the last arrival to the end, never the whole duration) of groups of the same size with the same
-collectives of the same bytes. A group is slow when its bus bandwidth is below 0.7 of the median of its sisters, step after step. The
-cost is its excess transfer time that no computation hides.
-What to do: look at nvidia-smi topo -m, cabling and rails of the hosts in the group; check NCCL_IB_HCA and the links' error counters.
+Why it matters: a degraded cable, rail or network card, or PCIe where NVLink should be, slows one group and with it
+every rank.
+How it is measured: transfer time (from the last arrival to the end, never the whole duration) of groups of the same
+size with the same collectives of the same bytes. A group is slow when its bus bandwidth is below 0.7 of the median of
+its sisters, step after step. The cost is its excess transfer time that no computation hides.
+What to do: look at nvidia-smi topo -m, cabling and rails of the hosts in the group; check NCCL_IB_HCA and the links'
+error counters.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ def check(analysis: Analysis) -> Iterator[Finding]:
             families.setdefault((len(time.ranks), time.collective, time.bytes), []).append(time)
     families = {key: times for key, times in families.items() if len({t.ranks for t in times}) > 1}
     if not families:
-        raise MissingSignal("no two groups move the same bytes with the same collective, so none can be compared", RECORD)
+        raise MissingSignal(
+            "no two groups move the same bytes with the same collective, so none can be compared", RECORD
+        )
     slow: dict[tuple[int, ...], list[tuple[GroupTime, np.ndarray[tuple[int], np.dtype[np.float64]]]]] = {}
     for times in families.values():
         for time in times:
@@ -65,7 +69,9 @@ def _finding(
     rate = bus_factor(worst.collective, len(ranks)) * (worst.bytes or 0) * worst.operations / (took / 1e9)
     finding = time_finding(
         analysis,
-        message=f"Collectives among ranks {spans(ranks)} are slower than in like groups: {of_the_step(analysis, cost)}.",
+        message=(
+            f"Collectives among ranks {spans(ranks)} are slower than in like groups: {of_the_step(analysis, cost)}."
+        ),
         cost_ns=cost,
         evidence=[
             Evidence(f"bus bandwidth of {worst.collective} in this group", rate, "bytes_per_s"),
@@ -73,7 +79,10 @@ def _finding(
             Evidence("share of the sisters' bandwidth", usual / took, "share"),
             Evidence("excess transfer time a step", round(float(np.median(excess))), "ns"),
         ],
-        advice="Check the links of these ranks' hosts: nvidia-smi topo -m, nvidia-smi nvlink -e, rail and cable, NCCL_IB_HCA.",
+        advice=(
+            "Check the links of these ranks' hosts: nvidia-smi topo -m, nvidia-smi nvlink -e, rail and cable, "
+            "NCCL_IB_HCA."
+        ),
         where=f"Ranks {spans(ranks)}: {worst.collective} at {share(usual / took)} of the usual bandwidth.",
         ranks=ranks,
     )

@@ -1,13 +1,14 @@
 """One rank, or the ranks of one host or group together, come late to collectives and make the others wait.
 
-Why it matters: every rank of a group moves at the pace of its slowest; the time shows up as communication on the ranks that wait,
-which are not at fault.
-How it is measured: each exposed nanosecond of waiting is charged to the ranks that had not yet arrived, a delay that was itself caused
-by waiting is passed on to its origin, and the rank with most charges is named if it leads step after step (one-sided sign test at
-1 %, corrected for the number of ranks; on fewer steps, above 10 % of the step in every one). The cost is what fixing it alone returns:
-the longest exposed wait in the gap before it came; for ranks late together, in the gap before the first of them.
-What to do: look at what the rank does longer than its peers (the cause): its kernels and clocks, its loader, its host process. Do not
-tune the network.
+Why it matters: every rank of a group moves at the pace of its slowest; the time shows up as communication on the ranks
+that wait, which are not at fault.
+How it is measured: each exposed nanosecond of waiting is charged to the ranks that had not yet arrived, a delay that
+was itself caused by waiting is passed on to its origin, and the rank with most charges is named if it leads step after
+step (one-sided sign test at 1 %, corrected for the number of ranks; on fewer steps, above 10 % of the step in every
+one). The cost is what fixing it alone returns: the longest exposed wait in the gap before it came; for ranks late
+together, in the gap before the first of them.
+What to do: look at what the rank does longer than its peers (the cause): its kernels and clocks, its loader, its host
+process. Do not tune the network.
 """
 
 from __future__ import annotations
@@ -35,9 +36,15 @@ WORDS: dict[Cause, str] = {
     "unknown": "the trace does not show why",
 }
 ADVICE: dict[Cause, str] = {
-    "compute": "Compare clocks, temperature and throttling of this device with its peers' (nvidia-smi -q -d PERFORMANCE), then its share of the work.",
+    "compute": (
+        "Compare clocks, temperature and throttling of this device with its peers' (nvidia-smi -q -d PERFORMANCE), "
+        "then its share of the work."
+    ),
     "data": "Look at this rank's shard, storage path and loader workers; the model and the network are not the cause.",
-    "host": "Look at this rank's host process: garbage collection, logging, other processes on its cores, pinning (numactl).",
+    "host": (
+        "Look at this rank's host process: garbage collection, logging, other processes on its cores, pinning "
+        "(numactl)."
+    ),
     "unknown": "Record this rank with stacks (with_stack=True) and its device's clocks; do not tune the network.",
 }
 
@@ -144,4 +151,7 @@ def _where(analysis: Analysis, ranks: list[int], more: Excess, cause: Cause) -> 
         return f"{place}: no part of its own step is longer than its peers' by enough."
     name = {"compute": "computation", "data": "data loading", "host": "host time"}[cause]
     step = analysis.step_ns
-    return f"{place}: {duration(amounts[cause])} more {name} a step than its peers ({share(amounts[cause] / step)} of the step)."
+    return (
+        f"{place}: {duration(amounts[cause])} more {name} a step than its peers ({share(amounts[cause] / step)} of "
+        "the step)."
+    )

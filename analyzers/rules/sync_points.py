@@ -1,9 +1,10 @@
 """Calls that wait for the device, after which it stands idle until the host has caught up.
 
-Why it matters: the copy or the call itself is short; its price is the refill, since a drained device has nothing queued.
-How it is measured: idle gaps that begin while the thread that launches next is in a blocking call (synchronise calls, synchronous
-copies, .item()); what loader, checkpoint, garbage collection and allocator do not claim of such a gap is the cost. The cost is the
-median over ranks of the median over steps.
+Why it matters: the copy or the call itself is short; its price is the refill, since a drained device has nothing
+queued.
+How it is measured: idle gaps that begin while the thread that launches next is in a blocking call (synchronise calls,
+synchronous copies, .item()); what loader, checkpoint, garbage collection and allocator do not claim of such a gap is
+the cost. The cost is the median over ranks of the median over steps.
 What to do: keep losses and metrics on the device and read them every k steps or with a non-blocking copy; drop
 torch.cuda.synchronize() and print(loss) from the loop; avoid nonzero and boolean indexing in it.
 """
@@ -48,6 +49,11 @@ def check(analysis: Analysis) -> Iterator[Finding]:
             Evidence("device-to-host copies a step", round(copies), "count"),
             Evidence("full device synchronisations a step", round(syncs), "count"),
         ],
-        advice="Read losses and metrics every k steps, or copy them with non_blocking=True and read them later; drop synchronize() from the loop.",
-        where=f"Costliest after {examples[0].name}; {count(round(analysis.cost_ns('drains')))} drains a step." if examples else "In the step.",
+        advice=(
+            "Read losses and metrics every k steps, or copy them with non_blocking=True and read them later; drop "
+            "synchronize() from the loop."
+        ),
+        where=f"Costliest after {examples[0].name}; {count(round(analysis.cost_ns('drains')))} drains a step."
+        if examples
+        else "In the step.",
     )

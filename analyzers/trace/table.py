@@ -43,7 +43,7 @@ class Table:
 
     declared: ClassVar[dict[str, Column]] = {}
     record: ClassVar[str] = ""  # the copyable line that records this table
-    __slots__ = ("columns", "_valid")
+    __slots__ = ("_valid", "columns")
 
     def __init_subclass__(cls) -> None:
         cls.declared = {name: c for name, c in vars(cls).items() if isinstance(c, Column)}
@@ -70,6 +70,10 @@ class Table:
         """Rows in which the nullable column `name` has a value."""
         mask = self._valid.get(name)
         return np.ones(len(self), np.bool_) if mask is None else mask
+
+    def ints(self, name: str) -> Ints:
+        """A column of whole numbers by its name, for code that serves several tables."""
+        return self.columns[name]  # type: ignore[return-value]
 
     @property
     def masks(self) -> Mapping[str, Bools]:

@@ -1,4 +1,4 @@
-"""Readers, one module per format: `sniff(head, name)` says whether a file may be its, `read(path)` reads it. Content decides, never a name."""
+"""Readers, one module per format; what a file holds decides which reads it, never its name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.readers import foreign, kineto
 from rankscope.analyzers.trace.readers.heads import Head, head_of
 from rankscope.analyzers.trace.readers.opening import Progress, Text
-
 
 
 class Reader(Protocol):
@@ -45,7 +44,7 @@ def read(path: str | os.PathLike[str], *, progress: Progress | None = None) -> T
 
 
 def head(path: str | os.PathLike[str]) -> Head:
-    """What the first megabyte says of a file; UnreadableTrace for what is no trace. None stands for what lies further back."""
+    """What the first megabyte says of a file, None for what lies further back; UnreadableTrace for what is no trace."""
     where = os.fspath(path)
     front = _front(where)
     if not any(reader.sniff(front, os.path.basename(where)) for reader in READERS):

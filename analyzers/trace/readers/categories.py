@@ -1,4 +1,7 @@
-"""Which table an event belongs to, by its category, and which of its arguments are kept. Never by `stream`: operators carry it too."""
+"""Which table an event belongs to and which of its arguments are kept: by its category.
+
+Never by `stream`: operators carry one too.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +44,7 @@ class Kind:
 HOST = Kind(HostEvents, {"external_id": EXTERNAL}, shapes=True, collectives=True)
 RUNTIME = Kind(RuntimeCalls, {"external_id": EXTERNAL, "correlation": ("correlation",)})
 PLACE: Mapping[str, Keys] = {"device": ("device", "inDevice"), "stream": ("stream",)}
-KERNEL = Kind(
-    DeviceEvents, {"external_id": EXTERNAL, **PLACE, "correlation": ("correlation",)}, collectives=True
-)
+KERNEL = Kind(DeviceEvents, {"external_id": EXTERNAL, **PLACE, "correlation": ("correlation",)}, collectives=True)
 COPIED: Mapping[str, Keys] = {"bytes": ("bytes",), "from_device": ("fromDevice",), "to_device": ("toDevice",)}
 COPY = Kind(DeviceEvents, {**KERNEL.numbers, **COPIED})
 DEVICE_RANGE = Kind(DeviceAnnotations, PLACE)

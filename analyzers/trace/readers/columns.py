@@ -68,7 +68,7 @@ class Names(dict[str, float]):
         """The caps that were hit, in plain words."""
         said = []
         if self.too_many:
-            said.append(f'more than {MAX_NAMES} distinct names or {MAX_CHARACTERS} characters of them: the rest is called "{TOO_MANY}"')
+            said.append(f"over {MAX_NAMES} distinct names or {MAX_CHARACTERS} characters: the rest is {TOO_MANY}")
         if self.too_long:
             said.append(f"a name is longer than {MAX_TEXT} characters and was cut")
         return said
@@ -91,7 +91,7 @@ class Growing:
             self._grow(max(end, room + (room >> 3)) if room > 1 << 16 else max(end, 2 * room))
         for name, column in self.columns.items():
             column[at:end] = batch.columns.get(name, 0)
-        for name, mask in batch.valid.items():
+        for name in batch.valid:
             if name not in self.valid:
                 self.valid[name] = np.empty(len(next(iter(self.columns.values()))), np.bool_)
                 self.valid[name][:at] = True
@@ -138,5 +138,3 @@ class Tables:
     def warnings(self) -> list[str]:
         """The caps that were hit, in plain words."""
         return [*self.names.warnings(), *([f"more than {MAX_ROWS} rows in a table"] if self.full else [])]
-
-

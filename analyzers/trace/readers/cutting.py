@@ -1,7 +1,8 @@
 """A window on the text of a file that moves from event boundary to event boundary; the text is never whole in memory.
 
-A cut is only a guess: text that looks like the end of one event and the begin of the next. Proof is in decoding: if a piece
-begins at a true boundary and `[piece]` is valid JSON, its end is a true boundary too. A false cut can fail, never mis-split.
+A cut is only a guess: text that looks like the end of one event and the begin of the next. Proof is in decoding: if a
+piece begins at a true boundary and `[piece]` is valid JSON, its end is a true boundary too. A false cut can fail, never
+mis-split.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rankscope.analyzers.errors import UnreadableTrace
 from rankscope.analyzers.trace.readers.opening import Text
 
 PIECE = 1 << 20
-LONGEST = 1 << 26  # bytes of one event, of the head, or of the tail
+LONGEST = 56 << 20  # bytes of one event, of the head, or of the tail
 KINETO = b"},\n  {"
 BETWEEN = re.compile(rb"\}\s{0,64},\s{0,64}\{")
 KEY = b'"traceEvents"'
@@ -38,7 +39,6 @@ class Window:
         self.cut = 0  # the comma behind the current piece
         self.separator, self.comma = KINETO, 1
         self.ended = False
-        self.got = 0  # bytes of the last filling
 
     def __len__(self) -> int:
         return self.end - self.begin
@@ -57,13 +57,12 @@ class Window:
             self.looked -= self.begin - 1
             self.begin, self.end = 1, 1 + kept
         if self.end + PIECE > len(self.buffer):
-            larger = bytearray(2 * len(self.buffer))
+            larger = bytearray(min(2 * len(self.buffer), max(LONGEST, self.end) + 2 * PIECE))
             larger[: self.end] = self.buffer[: self.end]
             self.buffer = larger
         with memoryview(self.buffer) as view:
             got = self.text.readinto(view[self.end : self.end + PIECE])
         self.end += got
-        self.got = got
         self.ended = got == 0
         return not self.ended
 
@@ -106,7 +105,7 @@ class Window:
     def keep(self, used: int) -> None:
         """Only `used` bytes of the piece are used up: the cut was false, the next lies behind it.
 
-        Text that stays is looked at again only when it has doubled, so that hostile text costs no more than twice its length.
+        Text that stays is looked at again only when it has doubled: hostile text costs no more than twice its length.
         """
         if used == self.cut - self.begin:
             return self.advance()
@@ -117,7 +116,7 @@ class Window:
                 pass
 
     def drop(self) -> None:
-        """Give up the event at the front, which is longer than any event may be: go on behind the next cut, wherever it is."""
+        """Give up the event at the front, which is longer than any may be: go on behind the next cut, wherever it is."""
         while True:
             match = BETWEEN.search(self.buffer, self.begin + 1, self.end)
             if match:
@@ -132,7 +131,7 @@ class Window:
 def enter(window: Window) -> tuple[dict[str, Any], bool]:
     """Move the window to the first event.
 
-    Returns the keys before `traceEvents`, and whether the file is a bare list of events. UnreadableTrace without such an array.
+    Returns the keys before `traceEvents`, and whether the file is a bare list of events; UnreadableTrace where neither is.
     """
     window.fill()
     if window.buffer.startswith(BOM, window.begin):
@@ -147,10 +146,11 @@ def enter(window: Window) -> tuple[dict[str, Any], bool]:
         at = window.buffer.find(KEY, at, window.end)
         opens = OPENS.match(window.buffer, at + len(KEY), window.end) if at >= 0 else None
         if at < 0 or (opens is None and window.end - at < MARGIN):
-            behind = window.end - (at if at >= 0 else max(window.begin, window.end - len(KEY)))
+            again = at if at >= 0 else max(window.begin, window.end - len(KEY))
+            behind = again - window.begin
             if len(window) > LONGEST or not window.fill():
                 break
-            at = window.end - window.got - behind
+            at = window.begin + behind
             continue
         if opens is not None:
             tries += 1

@@ -2,7 +2,7 @@
 
 msgspec decodes a piece into one small struct per event; every number is a float, so that encoding the structs of one
 category again as MessagePack gives records of one size, which numpy reads as they lie: 14 ns a value instead of 30.
-A record of another size holds something rare (a collective's arguments, a null, another spelling), which is taken out first.
+A record of another size holds something rare (a collective's arguments, a null, another spelling): that is taken out.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ class Layout:
         self.head = 0  # the first 8 bytes of a record
         self.record = self._record()
 
-    def _args(self) -> Any:
+    def _args(self) -> Any:  # noqa: ANN401
         kind = self.kind
-        fields: list[Field] = [(column, float | None if column == "parent_id" else float, NAN) for column in kind.numbers]
+        types: dict[str, Any] = {"parent_id": float | None}
+        fields: list[Field] = [(column, types.get(column, float), NAN) for column in kind.numbers]
         names = {column: keys[0] for column, keys in kind.numbers.items()}
         for column, keys in kind.numbers.items():
             fields += [(f"{column}_too", float | UnsetType, UNSET)] if keys[1:] else []
@@ -66,7 +67,7 @@ class Layout:
             return None
         return msgspec.defstruct("Args", fields, rename=names, gc=False)
 
-    def _event(self) -> Any:
+    def _event(self) -> Any:  # noqa: ANN401
         kind = self.kind
         fields: list[Field] = []
         if kind.table is not None:
@@ -253,8 +254,8 @@ class QuickTier:
     def decode(self, piece: memoryview) -> tuple[int, list[Batch]]:
         """`[event, event, ...]` -> number of events and their rows.
 
-        Raises msgspec.ValidationError, Surprise or OutOfRange for valid text it has no records for, msgspec.DecodeError or
-        RecursionError for text that is not JSON.
+        Raises msgspec.ValidationError, Surprise or OutOfRange for valid text it has no records for, msgspec.DecodeError
+        or RecursionError for text that is not JSON.
         """
         decoder, layouts = _decoder(self.digits)
         events = decoder.decode(piece)
@@ -300,10 +301,10 @@ def _place(columns: dict[str, Any], valid: dict[str, Bools]) -> None:
             columns[column] = np.where(mask, columns[column], columns[instead])
 
 
-def _argument(key: str, value: Any, names: Names) -> float:
-    if key in TEXTS:
-        return 0.0 if value is UNSET else names.add(value)
-    return NAN if value is UNSET else value
+def _argument(key: str, value: str | float | UnsetType, names: Names) -> float:
+    if isinstance(value, str):
+        return names.add(value)
+    return value if isinstance(value, float) else 0.0 if key in TEXTS else NAN
 
 
 def _shapes(text: bytes, names: Names) -> float:

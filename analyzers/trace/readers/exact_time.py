@@ -41,7 +41,7 @@ def from_floats(us: Floats) -> Ints:
 
 
 def from_number(us: object) -> int | None:
-    """Nanoseconds of one decoded number (Decimal, int or float), half to even; None where it is no time or over 63 bits."""
+    """Nanoseconds of one decoded number, half to even; None where it is no time or over 63 bits."""
     if isinstance(us, bool) or not isinstance(us, int | float | Decimal) or not -LIMIT_US < us < LIMIT_US:
         return None
     return us * 1000 if isinstance(us, int) else int((Decimal(us) * 1000).to_integral_value())

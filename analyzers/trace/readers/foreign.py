@@ -54,4 +54,3 @@ def without_rows(phases: dict[str, int], times_as_text: int, entries: int) -> st
     if phases.get("B"):
         return "marks begins and ends (phases B and E) instead of timed events: not a PyTorch profiler trace"
     return "holds no timed events"
-

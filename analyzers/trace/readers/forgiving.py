@@ -1,6 +1,6 @@
 """The forgiving tier: one event after the other, whatever its types, for what the quick tier cannot hold.
 
-Also reads text that is not strict JSON: NaN, control characters, bad UTF-8; what still fails is one event, and is counted.
+Also reads text that is not strict JSON: NaN, control characters, bad UTF-8; what still fails is counted.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class ForgivingTier:
         self.lenient = json.JSONDecoder(strict=False, parse_float=Decimal)
 
     def decode(self, piece: memoryview) -> tuple[int, list[Batch]]:
-        """`[event, ...]` in valid JSON -> number of entries and rows. msgspec.DecodeError or RecursionError where it is not."""
+        """`[event, ...]` -> number of entries and rows; msgspec.DecodeError or RecursionError where it is not JSON."""
         events = self.strict.decode(piece)
         return len(events), self.batches(events)
 
     def salvage(self, text: bytes, *, last: bool) -> Salvaged:
-        """Events of text that begins at an event. An incomplete end is left unused unless it is the `last` text of the file."""
+        """Events of text that begins at an event. An incomplete end is left unused; in the file's `last` text it counts."""
         whole = text.decode("utf-8", "surrogateescape")
         events: list[object] = []
         at, closed, chunk, front = 0, False, "", 0  # chunk = whole[front:...]: what an error costs grows with its text

@@ -1,4 +1,4 @@
-"""A file's text, decompressed, a megabyte at a time: regular files only, told by their first bytes, with a cap for gzip bombs."""
+"""A file's text, decompressed, a megabyte at a time: regular files only, told by their first bytes, bombs capped."""
 
 from __future__ import annotations
 
@@ -125,12 +125,14 @@ class Text:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
 def open_regular(path: str) -> int:
-    """A descriptor of a regular file. No FIFOs, devices, folders, nor links out of the folder; UnreadableTrace says which."""
+    """A descriptor of a regular file; UnreadableTrace for FIFOs, devices, folders and links out of the folder."""
     try:
         entry = os.lstat(path)
         if stat.S_ISLNK(entry.st_mode):
