@@ -45,16 +45,17 @@ def rank_times(diagnosis: Diagnosis) -> list[RankTime]:
     steps: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
     whole: dict[tuple[int, int], Row] = {}
     for row in usable_rows(diagnosis):
-        steps[_row_key(row)].append(row)
+        steps[row_key(row)].append(row)
     for row in diagnosis.attribution:
         if row.step is None:
-            whole[_row_key(row)] = row
+            whole[row_key(row)] = row
     label = labels(diagnosis.attribution)
     times = [_mean(label[key], steps.get(key, []), whole.get(key)) for key in sorted(label)]
     return [time for time in times if time is not None]
 
 
-def _row_key(row: Row) -> tuple[int, int]:
+def row_key(row: Row) -> tuple[int, int]:
+    """(rank, device), with -1 for a rank without a device, so that keys sort."""
     return row.rank, -1 if row.device is None else row.device
 
 
@@ -62,7 +63,7 @@ def labels(rows: Iterable[Row]) -> dict[tuple[int, int], str]:
     """`rank 3`, or `rank 3 gpu 1` where a process drives several devices."""
     devices: defaultdict[int, set[int]] = defaultdict(set)
     for row in rows:
-        devices[row.rank].add(_row_key(row)[1])
+        devices[row.rank].add(row_key(row)[1])
     return {
         (rank, device): f"rank {rank}" if len(of_rank) == 1 else f"rank {rank} gpu {device}"
         for rank, of_rank in devices.items()
@@ -89,7 +90,7 @@ def standing_out(diagnosis: Diagnosis, times: Sequence[RankTime]) -> dict[int, s
     """Indices into `times` worth a look first, and why: named by a finding, else far from the median in one family."""
     named = {rank: finding.rule for finding in reversed(diagnosis.findings) for rank in finding.ranks}
     reasons = {i: f"named by {named[time.rank]}" for i, time in enumerate(times) if time.rank in named}
-    far = sorted(((*_furthest(time, times), i) for i, time in enumerate(times)), reverse=True)
+    far = sorted(((*away, i) for i, away in enumerate(_furthest(times))), reverse=True)
     for distance, reason, i in far:
         if len(reasons) >= LEADING or distance <= 0:
             break
@@ -97,12 +98,14 @@ def standing_out(diagnosis: Diagnosis, times: Sequence[RankTime]) -> dict[int, s
     return reasons
 
 
-def _furthest(time: RankTime, times: Sequence[RankTime]) -> tuple[float, str]:
-    step = median(t.window_ns for t in times)
-    distance, reason = 0.0, ""
+def _furthest(times: Sequence[RankTime]) -> list[tuple[float, str]]:
+    """Per rank, its largest distance from the median in one family; 0 where a bar would not show it."""
+    told = [(0.0, "")] * len(times)
+    least = _STANDS_OUT_SHARE * median(time.window_ns for time in times)
     for family in FAMILIES:
-        middle = median(t.family_ns(family.key) for t in times)
-        away = time.family_ns(family.key) - middle
-        if abs(away) > distance:
-            distance, reason = abs(away), f"{'most' if away > 0 else 'least'} {family.label}"
-    return (distance, reason) if step and distance > _STANDS_OUT_SHARE * step else (0.0, "")
+        spent = [time.family_ns(family.key) for time in times]
+        middle = median(spent)
+        for i, ns in enumerate(spent):
+            if abs(ns - middle) > max(told[i][0], least):
+                told[i] = (abs(ns - middle), f"{'most' if ns > middle else 'least'} {family.label}")
+    return told

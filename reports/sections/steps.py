@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from rankscope.analyzers.findings import Diagnosis, Row
 from rankscope.analyzers.quantities import spans
 from rankscope.reports.blocks import Heatmap, Section, Text
-from rankscope.reports.rank_time import FEW, labels, rank_times, standing_out
+from rankscope.reports.rank_time import FEW, labels, rank_times, row_key, standing_out
 
 ORDER = 30
 
@@ -17,47 +18,64 @@ def build(diagnosis: Diagnosis) -> Section | None:
     rows = [row for row in diagnosis.attribution if isinstance(row.step, int)]
     if not rows:
         return None
+    frame = _frame(diagnosis, rows)
     maps = [
-        _map(diagnosis, rows, "Step", "kernel", lambda row: row.window_ns),
-        _map(diagnosis, rows, "Compute", "kernel", lambda row: row.compute_ns),
+        replace(frame, title="Step", values=_values(rows, lambda row: row.window_ns)),
+        replace(frame, title="Compute", values=_values(rows, lambda row: row.compute_ns)),
     ]
     if any(row.communication.wait_ns for row in rows):
-        maps.append(_map(diagnosis, rows, "Wait for other ranks", "wait", lambda row: row.communication.wait_ns, True))
+        values = _values(rows, lambda row: row.communication.wait_ns)
+        maps.append(replace(frame, title="Wait for other ranks", values=values, hue="wait", from_zero=True))
     if any(row.io_ns for row in rows):
-        maps.append(_map(diagnosis, rows, "Input and output", "data_loading", lambda row: row.io_ns, True))
+        values = _values(rows, lambda row: row.io_ns)
+        maps.append(replace(frame, title="Input and output", values=values, hue="data_loading", from_zero=True))
     notes = tuple(Text(text, "muted") for text in _notes(diagnosis, rows))
     lead = "One cell a rank and step: a row that stands out is a rank, a column that stands out is a step."
     return Section("steps", "Rank by step", (*maps, *notes), lead)
 
 
-def _map(
-    diagnosis: Diagnosis, rows: list[Row], title: str, hue: str, ns: Callable[[Row], int], from_zero: bool = False
-) -> Heatmap:
-    steps = sorted({row.step for row in rows if isinstance(row.step, int)})
+def _frame(diagnosis: Diagnosis, rows: list[Row]) -> Heatmap:
+    """The map without its values."""
+    keys = sorted({row_key(row) for row in rows})
+    steps = _steps(rows)
     label = labels(diagnosis.attribution)
-    keys = sorted({(row.rank, -1 if row.device is None else row.device) for row in rows})
-    cells = {(row.rank, -1 if row.device is None else row.device, row.step): row for row in rows}
     usable = set(diagnosis.run.usable_steps)
-    values = tuple(tuple(ns(cells[(*key, step)]) if (*key, step) in cells else None for step in steps) for key in keys)
-    lead = tuple(sorted(_leading(diagnosis, keys))) if len(keys) > FEW else ()
-    faint = frozenset(i for i, step in enumerate(steps) if usable and step not in usable)
-    names = tuple(label[key] for key in keys)
-    return Heatmap(title, "rank", "step", names, tuple(map(str, steps)), values, "ns", hue, from_zero, faint, lead)
+    lead: tuple[int, ...] = ()
+    if len(keys) > FEW:
+        times = rank_times(diagnosis)
+        wanted = {(times[i].rank, times[i].device) for i in standing_out(diagnosis, times)}
+        lead = tuple(i for i, (rank, device) in enumerate(keys) if (rank, None if device == -1 else device) in wanted)
+    return Heatmap(
+        title="",
+        row_axis="rank",
+        column_axis="step",
+        rows=tuple(label[key] for key in keys),
+        columns=tuple(map(str, steps)),
+        values=(),
+        faint=frozenset(i for i, step in enumerate(steps) if usable and step not in usable),
+        lead=lead,
+    )
 
 
-def _leading(diagnosis: Diagnosis, keys: list[tuple[int, int]]) -> list[int]:
-    times = rank_times(diagnosis)
-    wanted = {(times[i].rank, times[i].device) for i in standing_out(diagnosis, times)}
-    return [i for i, (rank, device) in enumerate(keys) if (rank, None if device == -1 else device) in wanted]
+def _values(rows: list[Row], ns: Callable[[Row], int]) -> tuple[tuple[int | None, ...], ...]:
+    cells = {(row_key(row), row.step): ns(row) for row in rows}
+    steps = _steps(rows)
+    return tuple(tuple(cells.get((key, step)) for step in steps) for key in sorted({key for key, _ in cells}))
+
+
+def _steps(rows: list[Row]) -> list[int]:
+    return sorted({row.step for row in rows if isinstance(row.step, int)})
 
 
 def _notes(diagnosis: Diagnosis, rows: list[Row]) -> list[str]:
-    notes = []
-    steps = {row.step for row in rows if isinstance(row.step, int)}
-    aside = steps - set(diagnosis.run.usable_steps)
-    if aside:
-        notes.append(f"Faint steps are shown and not judged (warm-up, or cut off by the capture): {spans(aside)}.")
+    usable = set(diagnosis.run.usable_steps)
+    aside = set(_steps(rows)) - usable
     cut = {row.step for row in rows if row.partial and isinstance(row.step, int)}
+    notes = []
+    if not usable:
+        notes.append("No step is complete after warm-up: no rule could judge one.")
+    elif aside:
+        notes.append(f"Faint steps are shown and not judged (warm-up, or partial on some rank): {spans(aside)}.")
     if cut:
-        notes.append(f"Partial: step {spans(cut)}.")
+        notes.append(f"Partial, that is, cut off by the capture: step {spans(cut)}.")
     return notes

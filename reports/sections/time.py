@@ -6,7 +6,7 @@ from rankscope.analyzers.findings import Diagnosis
 from rankscope.analyzers.quantities import plural
 from rankscope.reports.blocks import Bar, Bars, Block, Cell, Column, Grid, Part, Quantity, Section, Text
 from rankscope.reports.buckets import BUCKETS
-from rankscope.reports.rank_time import FEW, RankTime, labels, mean_of, rank_times, standing_out
+from rankscope.reports.rank_time import FEW, RankTime, labels, mean_of, rank_times, row_key, standing_out
 
 ORDER = 20
 
@@ -74,9 +74,8 @@ def _outside(diagnosis: Diagnosis) -> Grid | None:
     label = labels(diagnosis.attribution)
     for row in diagnosis.attribution:
         if row.step in ("before", "after"):
-            device = -1 if row.device is None else row.device
             parts = (row.compute_ns, row.communication_ns, row.io_ns, row.host_ns, row.idle_ns)
-            named = label[row.rank, device]
+            named = label[row_key(row)]
             rows.append((named, str(row.step), Quantity(row.window_ns, "ns"), *(Quantity(ns, "ns") for ns in parts)))
     if not rows:
         return None
