@@ -42,7 +42,8 @@ class Hygiene:
 
     def aside_ns(self, device: int) -> Ints:
         """Begins of the events of this device that were set aside, ascending."""
-        return self.start_ns[self.device == device]
+        starts: Ints = self.start_ns[self.device == device]
+        return starts
 
     @property
     def total(self) -> int:
@@ -78,7 +79,7 @@ def set_aside(trace: Trace) -> Hygiene:
 
 
 def _times(table: Table) -> tuple[Ints, Ints]:
-    return table.ints("start_ns").view(np.int64), table.ints("dur_ns").view(np.int64)
+    return table.ints("start_ns"), table.ints("dur_ns")
 
 
 def _places(events: Table | None, kept: Bools | None) -> tuple[Ints, Ints]:
@@ -161,4 +162,5 @@ def _greedy(events: DeviceEvents, kept: Bools) -> Ints:
     second = np.minimum(later + SWALLOWED - 1, len(rows) - 1)
     inside = (later + SWALLOWED - 1 < len(rows)) & (start[second] < start + events.dur_ns[rows])
     streams = np.cumsum(new_stream)
-    return rows[inside & (streams[second] == streams)]
+    greedy: Ints = rows[inside & (streams[second] == streams)]
+    return greedy

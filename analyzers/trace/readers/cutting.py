@@ -116,7 +116,7 @@ class Window:
                 pass
 
     def drop(self) -> None:
-        """Give up the event at the front, which is longer than any may be: go on behind the next cut, wherever it is."""
+        """Give up the event at the front, longer than any may be, and go on behind the next cut, wherever it is."""
         while True:
             match = BETWEEN.search(self.buffer, self.begin + 1, self.end)
             if match:
@@ -131,7 +131,7 @@ class Window:
 def enter(window: Window) -> tuple[dict[str, Any], bool]:
     """Move the window to the first event.
 
-    Returns the keys before `traceEvents`, and whether the file is a bare list of events; UnreadableTrace where neither is.
+    Returns the keys before `traceEvents`, and whether the file is a bare list; UnreadableTrace where neither is.
     """
     window.fill()
     if window.buffer.startswith(BOM, window.begin):

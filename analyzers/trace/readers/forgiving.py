@@ -57,7 +57,7 @@ class ForgivingTier:
         return len(events), self.batches(events)
 
     def salvage(self, text: bytes, *, last: bool) -> Salvaged:
-        """Events of text that begins at an event. An incomplete end is left unused; in the file's `last` text it counts."""
+        """Events of text that begins at an event; an incomplete end stays unused, and counts in the file's `last` text."""
         whole = text.decode("utf-8", "surrogateescape")
         events: list[object] = []
         at, closed, chunk, front = 0, False, "", 0  # chunk = whole[front:...]: what an error costs grows with its text
