@@ -26,6 +26,7 @@ def caveats(analysis: Analysis) -> list[str]:
     found += _of_steps(analysis)
     found += analysis.matches.warnings
     found += _of_matching(analysis)
+    found += _of_clocks(analysis)
     return found
 
 
@@ -85,3 +86,22 @@ def _of_matching(analysis: Analysis) -> Iterator[str]:
         lanes = sorted({int(lane) for lane in matches.pool.lane[loose]})
         names = spans(analysis.ranks[lane] for lane in lanes)
         yield f"No common clock for ranks {names}: waits taken from durations (shortest = transfer), clock-free"
+
+
+def _of_clocks(analysis: Analysis) -> Iterator[str]:
+    """Ranks with one host name share a clock; where their collectives do not even overlap on it, the name is not one machine's."""
+    matches = analysis.matches
+    pool, clocks = matches.pool, matches.clocks
+    apart: dict[int, list[bool]] = {}
+    for match in matches.found:
+        hosts = {clocks.host_of[lane] for lane in pool.lane[match.records].tolist()}
+        if match.kind == "symmetric" and len(hosts) == 1:
+            never = int(pool.end[match.records].min()) < int(pool.start[match.records].max())
+            apart.setdefault(hosts.pop(), []).append(never)
+    for host, seen in apart.items():
+        if 2 * sum(seen) > len(seen):
+            ranks = [analysis.ranks[lane] for lane, at in enumerate(clocks.host_of) if at == host]
+            yield (
+                f"Ranks {spans(ranks)} carry one host name, but their collectives do not overlap in time: are these several "
+                "machines of one name? Waits between them cannot be trusted"
+            )
