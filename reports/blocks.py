@@ -149,10 +149,11 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The whole report in one sentence."""
+    """The whole report in one sentence, and what limits it."""
 
     status: Status
     sentence: str
+    limit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

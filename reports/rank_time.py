@@ -86,10 +86,15 @@ def mean_of(label: str, times: Sequence[RankTime]) -> RankTime:
     return RankTime(-1, None, label, times[0].steps, sum(t.window_ns for t in times) / len(times), buckets)
 
 
+def named_by(diagnosis: Diagnosis) -> dict[int, str]:
+    """The ranks that findings name, each with the costliest that does."""
+    return {rank: f"named by {finding.rule}" for finding in reversed(diagnosis.findings) for rank in finding.ranks}
+
+
 def standing_out(diagnosis: Diagnosis, times: Sequence[RankTime]) -> dict[int, str]:
     """Indices into `times` worth a look first, and why: named by a finding, else far from the median in one family."""
-    named = {rank: finding.rule for finding in reversed(diagnosis.findings) for rank in finding.ranks}
-    reasons = {i: f"named by {named[time.rank]}" for i, time in enumerate(times) if time.rank in named}
+    named = named_by(diagnosis)
+    reasons = {i: named[time.rank] for i, time in enumerate(times) if time.rank in named}
     far = sorted(((*away, i) for i, away in enumerate(_furthest(times))), reverse=True)
     for distance, reason, i in far:
         if len(reasons) >= LEADING or distance <= 0:

@@ -35,6 +35,7 @@ FAMILY_STYLES = {
 _SHADES = "·░▒▓█"
 _SHORT = {"input/output": "in/out"}
 _BAR_LEAST = 12
+_LEAST_SHARE = 0.001  # below, a column of shares has no room for digits
 
 
 def bars(block: Bars, width: int) -> list[Line]:
@@ -55,11 +56,16 @@ def bars(block: Bars, width: int) -> list[Line]:
         line.append_text(_stack(bar, room, scale))
         for family in families:
             ns = _family_ns(bar, family)
-            line.append(f"{share(ns / bar.total_ns) if ns and bar.total_ns else '-':>{_figure(family)}}")
+            line.append(f"{_share(ns, bar.total_ns):>{_figure(family)}}")
         lines.append(line)
         if bar.why and block.rest_mean:
             lines.append(Line(" " * (label_width + 10) + visible(bar.why), style="dim"))
     return [*lines, *_legend(shown, width)]
+
+
+def _share(ns: float, total: float) -> str:
+    part = ns / total if total else 0.0
+    return share(part) if part >= _LEAST_SHARE else "<0.1 %" if part else "-"
 
 
 def _figure(family: Family) -> int:

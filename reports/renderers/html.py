@@ -10,7 +10,7 @@ from importlib.resources import files
 from rankscope.analyzers.findings import Diagnosis
 from rankscope.reports.blocks import Section
 from rankscope.reports.names import shortened
-from rankscope.reports.renderers.html_blocks import html
+from rankscope.reports.renderers.html_blocks import html_all
 from rankscope.reports.renderers.markup import escaped, tag
 from rankscope.reports.sections import sections
 
@@ -62,7 +62,7 @@ def render(diagnosis: Diagnosis) -> str:
 def _section(section: Section) -> str:
     lead = tag("p", escaped(section.lead), class_="lead") if section.lead else ""
     heading = tag("h1" if section.id == "verdict" else "h2", escaped(section.title), id=f"{section.id}-title")
-    inside = lead + "".join(map(html, section.blocks))
+    inside = lead + html_all(section.blocks)
     folded = tag("details", tag("summary", heading) + inside, class_="section")
     content = folded if section.detail else heading + inside
     return tag("section", content, id=section.id, aria_labelledby=f"{section.id}-title")

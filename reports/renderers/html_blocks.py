@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import groupby
 
 from rankscope.analyzers.quantities import duration, exact_ns, share
 from rankscope.reports import figures, heat
@@ -37,6 +38,15 @@ _NAME_MOST, _NAME_TOLD = 140, 1_000
 _WORDS = {"critical": "critical", "warning": "warning", "note": "note", "ok": "nothing found", "unknown": "cannot tell"}
 
 
+def html_all(blocks: Iterable[Block]) -> str:
+    """Blocks in order; narrow heat maps that follow each other share a row where the page is wide."""
+    out = []
+    for narrow, group in groupby(blocks, key=lambda block: isinstance(block, Heatmap) and _breadth(block) != "many"):
+        drawn = "".join(map(html, group))
+        out.append(tag("div", drawn, class_="maps") if narrow else drawn)
+    return "".join(out)
+
+
 def html(block: Block) -> str:
     """Any block."""
     match block:
@@ -63,7 +73,9 @@ def html(block: Block) -> str:
 
 def _verdict(block: Verdict) -> str:
     badge = tag("span", escaped(_WORDS[block.status]), class_=f"badge s-{block.status}")
-    return tag("div", badge + tag("p", escaped(block.sentence), class_="sentence"), class_=f"verdict s-{block.status}")
+    limit = tag("p", escaped(block.limit[:1].upper() + block.limit[1:] + "."), class_="limit") if block.limit else ""
+    sentence = tag("p", escaped(block.sentence), class_="sentence")
+    return tag("div", badge + sentence + limit, class_=f"verdict s-{block.status}")
 
 
 def _facts(facts: Iterable[Fact]) -> str:
@@ -213,4 +225,9 @@ def _heatmap(block: Heatmap) -> str:
         figures.heatmap_rows(block) + figures.heatmap_cells(block) + axis + figures.heatmap_columns(block),
         class_="heat-grid",
     )
-    return tag("figure", caption + body, class_="heatmap" + (" small" if len(block.columns) <= 12 else ""))
+    return tag("figure", caption + body, class_=f"heatmap {_breadth(block)}")
+
+
+def _breadth(block: Heatmap) -> str:
+    columns = len(block.columns)
+    return "few" if columns <= 4 else "some" if columns <= 8 else "many"

@@ -97,9 +97,9 @@ class _Page:
     def block(self, block: Block) -> None:
         match block:
             case Text():
-                self.prose(("! " if block.tone == "caution" else "") + block.text, _TONES[block.tone])
+                self.paragraph(block)
             case Verdict():
-                self.prose(f"{_SIGNS[block.status]} {block.sentence}", _STYLES[block.status])
+                self.verdict(block)
             case Facts():
                 self.facts(block)
             case Grid():
@@ -109,12 +109,26 @@ class _Page:
             case Story():
                 self.story(block)
             case Copyable():
-                self.prose(f"{block.title} ({block.why})" if block.why else block.title)
-                self.line(Line(visible(block.line), style="bold"), 4)
+                self.copyable(block)
             case Terms():
                 self.terms(block)
             case Heatmap():
                 self.heatmaps([block])
+
+    def paragraph(self, block: Text) -> None:
+        if block.tone == "caution":
+            self.hanging("!", block.text, 1)
+        else:
+            self.prose(block.text, _TONES[block.tone])
+
+    def verdict(self, block: Verdict) -> None:
+        self.prose(f"{_SIGNS[block.status]} {block.sentence}", _STYLES[block.status])
+        if block.limit:
+            self.prose(f"({block.limit})", indent=2)
+
+    def copyable(self, block: Copyable) -> None:
+        self.prose(f"{block.title} ({block.why})" if block.why else block.title)
+        self._console.print(Line(visible(block.line), style="bold"), soft_wrap=True)  # whole, to be copied
 
     def lines(self, lines: Iterable[Line], indent: int = 0) -> None:
         for line in lines:

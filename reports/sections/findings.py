@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rankscope.analyzers.findings import Diagnosis, Evidence, Finding
-from rankscope.analyzers.quantities import exact_ns, plural, share_of, spans
+from rankscope.analyzers.quantities import plural, share_of, spans
 from rankscope.reports.blocks import Cell, Column, Fact, Grid, Name, Quantity, Section, Story, Text
 
 ORDER = 10
@@ -11,9 +11,8 @@ _FIGURES = (Column("evidence", numeric=False), Column("value"))
 _EVENTS = (
     Column("event to look at", numeric=False),
     Column("rank"),
-    Column("start", doc="after the base of its file"),
+    Column("ts", doc="as in its file: microseconds"),
     Column("duration"),
-    Column("for", numeric=False),
 )
 
 
@@ -86,11 +85,16 @@ def _facts(diagnosis: Diagnosis, finding: Finding) -> list[Fact]:
 def _evidence(evidence: list[Evidence]) -> tuple[Grid, ...]:
     figures = tuple((entry.label, _value(entry)) for entry in evidence)
     events: tuple[tuple[Cell, ...], ...] = tuple(
-        (Name(event.name), str(event.rank), exact_ns(event.start_ns), Quantity(event.dur_ns, "ns"), entry.label)
+        (
+            Name(event.name),
+            str(event.rank),
+            f"{event.start_ns // 1000}.{event.start_ns % 1000:03d}",
+            Quantity(event.dur_ns, "ns"),
+        )
         for entry in evidence
         for event in entry.events
     )
-    grids = (Grid("", _FIGURES, figures, brief=8),) if figures else ()
+    grids = (Grid("", _FIGURES, figures, brief=10),) if figures else ()
     return (*grids, Grid("", _EVENTS, events, brief=3)) if events else grids
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import takewhile
 
 from rankscope.analyzers.findings import Diagnosis, FileReport, RunFacts
 from rankscope.analyzers.quantities import count, duration, plural, spans
@@ -32,8 +33,9 @@ def build(diagnosis: Diagnosis) -> Section:
     blocks: list[Block] = [Text(warning, "caution") for warning in diagnosis.warnings]
     blocks.append(Grid("Run", (Column("", False), Column("", False)), tuple(_facts(run))))
     if run.files:
+        folder = _folder([file.path for file in run.files])
         order = sorted(run.files, key=lambda file: (not _touched(file), file.rank))
-        blocks.append(Grid("Files", _FILES, tuple(_file(file) for file in order), brief=8))
+        blocks.append(Grid("Files", _FILES, tuple(_file(file, folder) for file in order), brief=8))
     if diagnosis.other_runs:
         rows: tuple[tuple[Cell, ...], ...] = tuple(
             (Name(other.id), spans(other.ranks), _when(other.started_unix_ns), Quantity(len(other.files), "count"))
@@ -70,9 +72,15 @@ def _touched(file: FileReport) -> bool:
     return bool(file.set_aside or file.skipped_events or file.truncated)
 
 
-def _file(file: FileReport) -> tuple[Cell, ...]:
+def _folder(paths: list[str]) -> str:
+    """The folder that all files share, with its slash; empty where there is none."""
+    shared = takewhile(lambda names: len(set(names)) == 1, zip(*(path.split("/")[:-1] for path in paths), strict=False))
+    return "".join(f"{names[0]}/" for names in shared)
+
+
+def _file(file: FileReport, folder: str) -> tuple[Cell, ...]:
     return (
-        Name(file.path),
+        Name(file.path.removeprefix(folder)),
         str(file.rank),
         file.rank_source,
         Quantity(file.events, "count"),

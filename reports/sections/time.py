@@ -6,7 +6,7 @@ from rankscope.analyzers.findings import Diagnosis
 from rankscope.analyzers.quantities import plural
 from rankscope.reports.blocks import Bar, Bars, Block, Cell, Column, Grid, Part, Quantity, Section, Text
 from rankscope.reports.buckets import BUCKETS
-from rankscope.reports.rank_time import FEW, RankTime, labels, mean_of, rank_times, row_key, standing_out
+from rankscope.reports.rank_time import FEW, RankTime, labels, mean_of, named_by, rank_times, row_key, standing_out
 
 ORDER = 20
 
@@ -36,9 +36,10 @@ def _lead(times: list[RankTime]) -> str:
 
 
 def _bars(diagnosis: Diagnosis, times: list[RankTime]) -> Bars:
-    reasons = standing_out(diagnosis, times)
+    named = named_by(diagnosis)
     if len(times) <= FEW:
-        return Bars("", tuple(_bar(time, reasons.get(i, "")) for i, time in enumerate(times)))
+        return Bars("", tuple(_bar(time, named.get(time.rank, "")) for time in times))
+    reasons = standing_out(diagnosis, times)
     rest = [time for i, time in enumerate(times) if i not in reasons]
     lead = tuple(_bar(times[i], reason) for i, reason in reasons.items())
     mean = _bar(mean_of(f"{len(rest)} others", rest)) if rest else None

@@ -16,10 +16,15 @@ def build(diagnosis: Diagnosis) -> Section:
     """Always there."""
     times = rank_times(diagnosis)
     facts = [*_step(diagnosis, times), *_shares(times), *_worth(diagnosis), _machine(diagnosis)]
+    told = Verdict(status(diagnosis), *_parted(diagnosis.verdict))
     cautions = tuple(Text(text, "caution") for text in _cautions(diagnosis))
-    return Section(
-        "verdict", "Verdict", (Verdict(status(diagnosis), diagnosis.verdict), Facts(tuple(facts)), *cautions)
-    )
+    return Section("verdict", "Verdict", (told, Facts(tuple(facts)), *cautions))
+
+
+def _parted(sentence: str) -> tuple[str, str]:
+    """The sentence, and the parenthesis at its end, where there is one."""
+    head, opening, tail = sentence.rpartition(" (")
+    return (f"{head}.", tail[:-2]) if opening and tail.endswith(").") else (sentence, "")
 
 
 def status(diagnosis: Diagnosis) -> Status:
