@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rankscope.analyzers.trace.readers.categories import COUNTS, TEXTS
 from rankscope.analyzers.trace.table import Array, Bools, Table
 from rankscope.analyzers.trace.tables import TABLES, CollectiveArgs
 
 FIRST_ROWS = 1 << 12
+FEW = 1 << 12
 MAX_ROWS = 1 << 28  # of one table; a file of 60 GB
 MAX_NAMES = 1 << 20
 MAX_CHARACTERS = 1 << 27  # of all names together
@@ -18,14 +20,39 @@ MAX_TEXT = 1 << 16  # characters of one name, 64 times this of an argument's tex
 TOO_MANY = "(one of too many names)"
 
 
+@dataclass(slots=True)
+class Collectives:
+    """Arguments of collectives: the rows they belong to, and one list a column, of positions of texts or NaN-able numbers."""
+
+    on_device: bool
+    rows: list[int] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=lambda: {key: [] for key in (*TEXTS, *COUNTS)})
+
+    def batch(self) -> Batch:
+        """Rows of CollectiveArgs."""
+        columns: dict[str, Array] = {
+            "row": np.array(self.rows, np.int64),
+            "on_device": np.full(len(self.rows), self.on_device),
+        }
+        valid: dict[str, Bools] = {}
+        for column, values in self.values.items():
+            numbers = np.array(values)
+            absent = np.isnan(numbers)
+            numbers[absent] = 0.0
+            columns[column] = numbers.astype(np.int64)
+            if absent.any():
+                valid[column] = ~absent
+        return Batch(CollectiveArgs, columns, valid)
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows for one table, from one piece of text. `collectives` are the rows of CollectiveArgs that belong to them."""
+    """Rows for one table, from one piece of text, and the collectives' arguments that belong to some of them."""
 
     table: type[Table]
     columns: Mapping[str, Array]
     valid: Mapping[str, Bools] = field(default_factory=dict)
-    collectives: Batch | None = None
+    collectives: Collectives | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -116,6 +143,7 @@ class Tables:
     def __init__(self) -> None:
         self.names = Names()
         self.growing = {table: Growing(table) for table in TABLES}
+        self.waiting = {on_device: Collectives(on_device) for on_device in (False, True)}
         self.full = False
 
     def append(self, batches: list[Batch]) -> None:
@@ -126,13 +154,27 @@ class Tables:
                 self.full = True
                 continue
             if batch.collectives is not None:
-                rows = batch.collectives
-                moved = {**rows.columns, "row": rows.columns["row"] + growing.rows}
-                self.growing[CollectiveArgs].append(Batch(CollectiveArgs, moved, rows.valid))
+                self._collect(batch.collectives, growing.rows)
             growing.append(batch)
+
+    def _collect(self, found: Collectives, first: int) -> None:
+        """Keep them as lists until they are worth an array: most pieces hold a few."""
+        waiting = self.waiting[found.on_device]
+        waiting.rows += [first + row for row in found.rows]
+        for column, values in found.values.items():
+            waiting.values[column] += values
+        if len(waiting.rows) > FEW:
+            self._settle(found.on_device)
+
+    def _settle(self, on_device: bool) -> None:
+        if self.waiting[on_device].rows:
+            self.growing[CollectiveArgs].append(self.waiting[on_device].batch())
+        self.waiting[on_device] = Collectives(on_device)
 
     def finish(self) -> Mapping[type[Table], Table]:
         """The tables that have rows."""
+        self._settle(False)
+        self._settle(True)
         return {table: growing.finish() for table, growing in self.growing.items() if growing.rows}
 
     def warnings(self) -> list[str]:

@@ -19,9 +19,9 @@ from msgspec import UNSET, UnsetType
 
 from rankscope.analyzers.trace.readers import exact_time
 from rankscope.analyzers.trace.readers.categories import COUNTS, KINDS, TEXTS, Kind
-from rankscope.analyzers.trace.readers.columns import MAX_NAMES, Batch, Names
+from rankscope.analyzers.trace.readers.columns import MAX_NAMES, Batch, Collectives, Names
 from rankscope.analyzers.trace.table import Bools, Ints
-from rankscope.analyzers.trace.tables import CollectiveArgs, DeviceAnnotations, DeviceEvents, Flows
+from rankscope.analyzers.trace.tables import DeviceAnnotations, DeviceEvents, Flows
 
 NAN = float("nan")
 FILE_ORDER = ("ph", "id", "name", "pid", "tid", "ts", "dur")
@@ -147,7 +147,7 @@ class Layout:
         return np.array(starts, np.int64)
 
     def _columns(
-        self, group: list[Any], times: Floats, ids: Floats, names: Names, starts: Ints | None, rare: Batch | None
+        self, group: list[Any], times: Floats, ids: Floats, names: Names, starts: Ints | None, rare: Collectives | None
     ) -> Batch:
         kind = self.kind
         assert kind.table is not None
@@ -199,14 +199,13 @@ class Layout:
                 return odd
         return list(range(len(group)))
 
-    def _take_rare(self, group: list[Any], odd: list[int], names: Names) -> Batch | None:
+    def _take_rare(self, group: list[Any], odd: list[int], names: Names) -> Collectives | None:
         """Take other spellings, nulls and collectives' arguments out of the odd events."""
         if self.args is None:
             raise Surprise
         spellings = [column for column, keys in self.kind.numbers.items() if keys[1:]]
         keys = (*TEXTS, *COUNTS) if self.kind.collectives else ()
-        found: dict[str, list[float]] = {key: [] for key in keys}
-        rows: list[int] = []
+        found = Collectives(self.kind.table is DeviceEvents)
         for row in odd:
             args = group[row].args
             for column in spellings:
@@ -219,29 +218,11 @@ class Layout:
                 args.parent_id = NAN
             values = [getattr(args, key) for key in keys]
             if any(value is not UNSET for value in values):
-                rows.append(row)
+                found.rows.append(row)
                 for key, value in zip(keys, values, strict=True):
-                    found[key].append(_argument(key, value, names))
+                    found.values[key].append(_argument(key, value, names))
                     setattr(args, key, UNSET)
-        return collective_rows(rows, found, self.kind.table is DeviceEvents)
-
-
-def collective_rows(rows: list[int], found: dict[str, list[float]], on_device: bool) -> Batch | None:
-    """Rows of CollectiveArgs; `found` holds positions of texts, and numbers with NaN for what is absent."""
-    if not rows:
-        return None
-    columns: dict[str, Any] = {"row": np.array(rows, np.int64), "on_device": np.full(len(rows), on_device)}
-    valid: dict[str, Bools] = {}
-    for column, values in found.items():
-        numbers = np.array(values)
-        absent = np.isnan(numbers)
-        numbers[absent] = 0.0
-        if np.abs(numbers).max() >= exact_time.WHOLE_US:
-            raise exact_time.OutOfRange
-        columns[column] = numbers.astype(np.int64)
-        if absent.any():
-            valid[column] = ~absent
-    return Batch(CollectiveArgs, columns, valid)
+        return found if found.rows else None
 
 
 class QuickTier:
@@ -304,6 +285,8 @@ def _place(columns: dict[str, Any], valid: dict[str, Bools]) -> None:
 def _argument(key: str, value: str | float | UnsetType, names: Names) -> float:
     if isinstance(value, str):
         return names.add(value)
+    if isinstance(value, float) and abs(value) >= exact_time.WHOLE_US:
+        raise exact_time.OutOfRange
     return value if isinstance(value, float) else 0.0 if key in TEXTS else NAN
 
 

@@ -18,8 +18,7 @@ import numpy as np
 
 from rankscope.analyzers.trace.readers import exact_time
 from rankscope.analyzers.trace.readers.categories import COUNTS, KINDS, MEMORY, OTHER, TEXTS, Kind
-from rankscope.analyzers.trace.readers.columns import Batch, Names
-from rankscope.analyzers.trace.readers.decoding import collective_rows
+from rankscope.analyzers.trace.readers.columns import Batch, Collectives, Names
 from rankscope.analyzers.trace.table import Table
 from rankscope.analyzers.trace.tables import DeviceAnnotations, DeviceEvents, Flows
 
@@ -94,7 +93,7 @@ class ForgivingTier:
     def batches(self, events: Iterable[object]) -> list[Batch]:
         """Rows of the events, in order within each table."""
         rows: dict[type[Table], list[Row]] = {}
-        collectives: dict[type[Table], tuple[list[int], dict[str, list[float]]]] = {}
+        collectives: dict[type[Table], Collectives] = {}
         for event in events:
             kind, row, args = self._row(event)
             if row is None or kind.table is None:
@@ -102,9 +101,9 @@ class ForgivingTier:
             of_table = rows.setdefault(kind.table, [])
             of_table.append(row)
             if kind.collectives and any(key in args for key in _COLLECTIVE_KEYS):
-                found = collectives.setdefault(kind.table, ([], {key: [] for key in (*TEXTS, *COUNTS)}))
-                found[0].append(len(of_table) - 1)
-                self._arguments(args, found[1])
+                found = collectives.setdefault(kind.table, Collectives(kind.table is DeviceEvents))
+                found.rows.append(len(of_table) - 1)
+                self._arguments(args, found.values)
         return [_batch(table, group, collectives.get(table)) for table, group in rows.items()]
 
     def _row(self, event: object) -> tuple[Kind, Row | None, dict[str, Any]]:
@@ -213,7 +212,7 @@ def _text(value: object) -> str:
         return value.encode("utf-8", "replace").decode()
 
 
-def _batch(table: type[Table], rows: list[Row], found: tuple[list[int], dict[str, list[float]]] | None) -> Batch:
+def _batch(table: type[Table], rows: list[Row], found: Collectives | None) -> Batch:
     columns: dict[str, Any] = {}
     valid: dict[str, Any] = {}
     for name, column in table.declared.items():
@@ -221,5 +220,4 @@ def _batch(table: type[Table], rows: list[Row], found: tuple[list[int], dict[str
         columns[name] = np.array([0 if value is None else value for value in values], column.dtype)
         if column.nullable and None in values:
             valid[name] = np.array([value is not None for value in values])
-    collectives = collective_rows(*found, table is DeviceEvents) if found else None
-    return Batch(table, columns, valid, collectives)
+    return Batch(table, columns, valid, found)
