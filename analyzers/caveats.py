@@ -89,7 +89,7 @@ def _of_matching(analysis: Analysis) -> Iterator[str]:
 
 
 def _of_clocks(analysis: Analysis) -> Iterator[str]:
-    """Ranks with one host name share a clock; where their collectives do not even overlap on it, the name is not one machine's."""
+    """One host name is one clock; where its ranks' collectives do not even overlap in time, it is not one machine's name."""
     matches = analysis.matches
     pool, clocks = matches.pool, matches.clocks
     apart: dict[int, list[bool]] = {}
