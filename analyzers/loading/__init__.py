@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from rankscope.analyzers.errors import BadSelection, NothingToRead, UnreadableTrace
 from rankscope.analyzers.findings import OtherRun
-from rankscope.analyzers.loading import limits, sentences
+from rankscope.analyzers.loading import sentences
 from rankscope.analyzers.loading.cache import CAP_BYTES, Cache, default_folder
 from rankscope.analyzers.loading.discovery import discover, shown
 from rankscope.analyzers.loading.ranks import Capture, captures
+from rankscope.analyzers.loading.reading import Progress, Reading
 from rankscope.analyzers.loading.runs import RunFiles, chosen, holding, runs, without_copies
-from rankscope.analyzers.loading.worker import Reply, cached_record, read_head, reply_for, unpack_record
-from rankscope.analyzers.loading.workers import each
+from rankscope.analyzers.loading.worker import read_head
 from rankscope.analyzers.rank_record import RankRecord, RecordOptions
 from rankscope.analyzers.run import LoadedRank, Run, Unreadable
 from rankscope.analyzers.trace.readers import Head
-
-ALONE_BYTES = (
-    50_000_000  # uncompressed; below it, starting workers costs more than they save (0.2 s each, 180 MB/s a core)
-)
-Progress = Callable[[int, int], None]  # uncompressed bytes read, uncompressed bytes to read; both estimated
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +46,22 @@ def load_run(paths: Sequence[str], options: LoadOptions | None = None, progress:
     found = discover(paths)
     refused = {u.path: u.reason for u in found.refused}
     heads = _heads(found.files, cache, refused)
-    records: dict[str, RankRecord] = {}
+    reading = Reading(options.record, cache, options.jobs, progress, refused)
     first: str | None = None
     while heads:
         kept, copies = without_copies(captures(heads))
         among = runs(kept)
         run = (first and holding(among, first)) or chosen(among, options.run)
         wanted = _wanted(run, options.ranks)
-        unread = [c.path for c in wanted if c.path not in records]
+        unread = [c.path for c in wanted if c.path not in reading.records]
         if not unread:
-            warnings = sentences.warnings(found, refused, run, wanted, among, copies)
-            return _run(
-                paths, run, wanted, among, records, refused, [*warnings, *([cache.problem] if cache.problem else [])]
-            )
-        _read(unread, options, cache, progress, records, refused)
-        first = next(
-            (path for path in unread if path in records), first
-        )  # what is learnt now must not change the choice
-        heads = {path: _completed(head, records.get(path)) for path, head in heads.items() if path not in refused}
+            said = sentences.warnings(found, refused, run, wanted, among, copies)
+            said += [cache.problem] if cache.problem else []
+            return _run(paths, run, wanted, among, reading, said)
+        reading.read(unread)
+        # what is learnt from whole files must not change the choice
+        first = next((path for path in unread if path in reading.records), first)
+        heads = {p: _completed(head, reading.records.get(p)) for p, head in heads.items() if p not in refused}
     raise NothingToRead(sentences.nothing(paths, found.looked_at, refused))
 
 
@@ -105,59 +98,12 @@ def _wanted(run: RunFiles, ranks: Collection[int] | None) -> list[Capture]:
     return wanted
 
 
-def _read(
-    paths: Sequence[str],
-    options: LoadOptions,
-    cache: Cache,
-    progress: Progress | None,
-    records: dict[str, RankRecord],
-    refused: dict[str, str],
-) -> None:
-    """Every file ends in `records` or `refused`: from the cache, in this process, or in workers, largest first."""
-    sizes: dict[str, int] = {}
-    for path in paths:
-        packed = _from_cache(path, options, cache)
-        if packed is None:
-            sizes[path] = limits.raw_size(path)
-        else:
-            records[path] = unpack_record(packed, shown(path))
-    read = 0
-
-    def done(path: str, reply: Reply) -> None:
-        nonlocal read
-        if reply.record is None:
-            refused[path] = reply.reason or "could not be read"
-        else:
-            records[path] = unpack_record(reply.record, shown(path))
-        cache.problem = cache.problem or reply.cache_problem
-        read += sizes[path]
-        if progress:
-            progress(read, sum(sizes.values()))
-
-    if progress and sizes:
-        progress(0, sum(sizes.values()))
-    if len(sizes) == 1 or options.jobs == 1 or sum(sizes.values()) < ALONE_BYTES:
-        for path in sizes:
-            done(path, reply_for(path, options.record, cache))
-    else:
-        largest_first = sorted(sizes, key=lambda path: -sizes[path])
-        each(largest_first, limits.jobs(options.jobs, list(sizes.values())), options.record, cache, done)
-
-
-def _from_cache(path: str, options: LoadOptions, cache: Cache) -> bytes | None:
-    try:
-        return cached_record(path, options.record, cache)
-    except OSError:
-        return None
-
-
 def _run(
     paths: Sequence[str],
     run: RunFiles,
     wanted: Sequence[Capture],
     among: Sequence[RunFiles],
-    records: dict[str, RankRecord],
-    refused: dict[str, str],
+    reading: Reading,
     warnings: Sequence[str],
 ) -> Run:
     others = [
@@ -170,10 +116,10 @@ def _run(
         id=run.id,
         started_unix_ns=run.started_ns,
         world_size=run.world_size,
-        ranks=tuple(_loaded(c, records[c.path]) for c in wanted),
+        ranks=tuple(_loaded(c, reading.records[c.path]) for c in wanted),
         missing_ranks=tuple(sorted(set(range(run.world_size or 0)) - set(run.ranks))),
         other_runs=tuple(others),
-        unreadable=tuple(Unreadable(shown(path), reason) for path, reason in refused.items()),
+        unreadable=tuple(Unreadable(shown(path), reason) for path, reason in reading.refused.items()),
         warnings=tuple(warnings),
     )
 

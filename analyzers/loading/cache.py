@@ -8,7 +8,6 @@ modules that made it, so a cache can never change a result; one that cannot be u
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import stat
 import time
@@ -50,31 +49,27 @@ class Cache:
             digest.update(file.read(_END_BYTES))
         return digest.hexdigest()
 
-    def read(self, name: str) -> Buffer | None:
-        """The bytes of an entry, mapped into memory, and its last use noted; None when there is no such entry."""
+    def read(self, name: str) -> bytes | None:
+        """The bytes of an entry, whose last use is noted; None when there is no such entry."""
         if self.folder is None:
             return None
         try:
             entry = os.open(os.path.join(self.folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with open(entry, "rb", buffering=0) as file:
+                found = os.fstat(entry)
+                if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+                    return None
+                with suppress(OSError):
+                    os.utime(entry)
+                return file.read()
         except OSError:
             return None
-        try:
-            found = os.fstat(entry)
-            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or not found.st_size:
-                return None
-            with suppress(OSError):
-                os.utime(entry)
-            return memoryview(mmap.mmap(entry, 0, access=mmap.ACCESS_READ))
-        except OSError:
-            return None
-        finally:
-            os.close(entry)
 
-    def write(self, name: str, pieces: Sequence[Buffer]) -> None:
+    def write(self, name: str, pieces: Sequence[Buffer]) -> bool:
         """Keep an entry: whole or not at all. Failing to is noted in `problem` and stops further writing."""
         size = sum(len(piece) for piece in pieces)
         if self.folder is None or self.problem or size > self.cap_bytes:
-            return
+            return False
         unfinished = os.path.join(self.folder, f"{_WRITING}{os.getpid()}-{name}")
         try:
             with _created(unfinished) as entry:
@@ -83,9 +78,10 @@ class Cache:
             os.replace(unfinished, os.path.join(self.folder, name))
             self._evict()
         except OSError as error:
-            self.problem = (
-                f"the cache {self.folder} cannot be written ({error.strerror}); nothing is kept for the next report"
-            )
+            said = f"cannot be written ({error.strerror}); nothing is kept for the next report"
+            self.problem = f"the cache {self.folder} {said}"
+            return False
+        return True
 
     def discard(self, name: str) -> None:
         """Drop a damaged entry."""

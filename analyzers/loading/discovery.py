@@ -75,7 +75,9 @@ def _scan(root: str, found: Found) -> None:
                 files.append(entry.path)
     found.looked_at += looked
     if looked == MOST_ENTRIES:
-        found.warnings.append(f"{shown(root)}: only the first {count(looked)} entries were looked at; name a smaller folder")
+        found.warnings.append(
+            f"{shown(root)}: only the first {count(looked)} entries were looked at; name a smaller folder"
+        )
     if len(files) > MOST_FILES:
         few = f"{count(MOST_FILES)} of {count(len(files))}"
         found.warnings.append(f"{shown(root)}: only {few} JSON files were looked at; name a smaller folder")

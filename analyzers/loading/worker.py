@@ -11,7 +11,9 @@ import os
 import signal
 import struct
 import threading
+import time
 import typing
+from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
@@ -25,6 +27,8 @@ from rankscope.analyzers.trace import readers
 from rankscope.analyzers.trace.model import Trace, TraceMeta
 from rankscope.analyzers.trace.readers import Head
 
+Share = Callable[[float], None]
+PROGRESS_S = 0.2
 _LENGTH = struct.Struct("<Q")
 _FACTS: type = typing.get_type_hints(RankRecord)["facts"]
 
@@ -38,10 +42,12 @@ class Setup(msgspec.Struct):
 
 
 class Reply(msgspec.Struct, omit_defaults=True):
-    """About one file: its packed record or the reason why there is none. With neither: the process is up."""
+    """About one file: its packed record, or that the cache keeps it, or the reason why there is none; else its progress."""
 
     record: bytes | None = None
+    kept: bool = False
     reason: str | None = None
+    share: float | None = None  # of the file that is read
     cache_problem: str | None = None
 
 
@@ -65,7 +71,7 @@ def read_head(path: str, cache: Cache) -> Head:
     return head
 
 
-def read_trace(path: str, cache: Cache) -> Trace:
+def read_trace(path: str, cache: Cache, progress: Share | None = None) -> Trace:
     """All tables of one file, from the cache where it has them; UnreadableTrace says why there are none."""
     name = _trace_name(cache.key(path))
     found = _found(cache, name)
@@ -73,7 +79,7 @@ def read_trace(path: str, cache: Cache) -> Trace:
         packed = found[1]
         meta = msgspec.msgpack.decode(packed.text, type=TraceMeta)
         return Trace(replace(meta, path=path), packed.names, packed.tables)
-    trace = readers.read(path)
+    trace = readers.read(path, progress=progress and (lambda done, size: progress(done / max(size, 1))))
     if name is not None and name == _trace_name(cache.key(path)):  # a file that changed meanwhile is not kept
         cache.write(name, container.pack(_encoded(replace(trace.meta, path="")), trace.names, trace.tables))
     return trace
@@ -82,36 +88,34 @@ def read_trace(path: str, cache: Cache) -> Trace:
 def cached_record(path: str, options: RecordOptions, cache: Cache) -> bytes | None:
     """The packed record, if the cache has it."""
     found = _found(cache, _record_name(cache.key(path), options))
-    return None if found is None else bytes(found[0])
+    return None if found is None else found[0]
 
 
-def packed_record(path: str, options: RecordOptions, cache: Cache) -> bytes:
-    """The packed record of one file; what the cache lacks is read, made and kept."""
+def reply_for(path: str, options: RecordOptions, cache: Cache, progress: Share | None = None) -> Reply:
+    """The record of one file, read, made and kept where the cache lacks it; whatever goes wrong becomes the reason."""
+    try:
+        raw = cached_record(path, options, cache)
+        reply = Reply(record=raw) if raw is not None else _made(path, options, cache, progress)
+    except UnreadableTrace as error:
+        reply = Reply(reason=error.reason)
+    except OSError as error:
+        reply = Reply(reason=f"cannot be read ({error.strerror or error})")
+    except MemoryError:
+        reply = Reply(reason="needs more memory than there is")
+    except Exception as error:  # noqa: BLE001 - one file's surprise must not cost the others their report
+        reply = Reply(reason=f"could not be analysed, a bug of rankscope ({type(error).__name__}: {error})")
+    reply.cache_problem = cache.problem
+    return reply
+
+
+def _made(path: str, options: RecordOptions, cache: Cache, progress: Share | None) -> Reply:
     name = _record_name(cache.key(path), options)
-    found = _found(cache, name)
-    if found is not None:
-        return bytes(found[0])
-    record = rank_record(read_trace(path, cache), options)
+    record = rank_record(read_trace(path, cache, progress), options)
     text = _encoded((replace(record.meta, path=""), record.facts))
     pieces = container.pack(text, record.names, record.tables)
-    if name is not None and name == _record_name(cache.key(path), options):
-        cache.write(name, pieces)
-    return b"".join(pieces)
-
-
-def reply_for(path: str, options: RecordOptions, cache: Cache) -> Reply:
-    """`packed_record`, with whatever goes wrong in one file turned into its reason."""
-    try:
-        return Reply(record=packed_record(path, options, cache), cache_problem=cache.problem)
-    except UnreadableTrace as error:
-        reason = error.reason
-    except OSError as error:
-        reason = f"cannot be read ({error.strerror or error})"
-    except MemoryError:
-        reason = "needs more memory than there is"
-    except Exception as error:  # noqa: BLE001 - one file's surprise must not cost the others their report
-        reason = f"could not be analysed, a bug of rankscope ({type(error).__name__}: {error})"
-    return Reply(reason=reason, cache_problem=cache.problem)
+    unchanged = name is not None and name == _record_name(cache.key(path), options)
+    kept = unchanged and name is not None and cache.write(name, pieces)
+    return Reply(record=b"".join(pieces), kept=kept)
 
 
 def send(descriptor: int, message: object) -> None:
@@ -139,10 +143,26 @@ def main() -> None:
         return
     setup = msgspec.msgpack.decode(first, type=Setup)
     cache = Cache(setup.cache_folder, setup.cache_cap_bytes)
-    send(outward, Reply())
+    send(outward, Reply(share=0.0))
     while (message := receive(inward)) is not None:
         path = os.fsdecode(msgspec.msgpack.decode(message, type=bytes))
-        send(outward, reply_for(path, setup.options, cache))
+        reply = reply_for(path, setup.options, cache, _telling(outward))
+        if reply.kept:
+            reply.record = None  # it need not go through the pipe
+        send(outward, reply)
+
+
+def _telling(outward: int) -> Share:
+    """Sends the share that is read, now and then."""
+    last = time.monotonic()
+
+    def tell(share: float) -> None:
+        nonlocal last
+        if time.monotonic() - last > PROGRESS_S:
+            last = time.monotonic()
+            send(outward, Reply(share=share))
+
+    return tell
 
 
 def _end_with(parent: int) -> None:
@@ -168,7 +188,7 @@ def _exactly(descriptor: int, count: int) -> bytes | None:
     return b"".join(parts)
 
 
-def _found(cache: Cache, name: str | None) -> tuple[Buffer, Packed] | None:
+def _found(cache: Cache, name: str | None) -> tuple[bytes, Packed] | None:
     """An undamaged entry and what it holds; a damaged one is dropped."""
     raw = None if name is None else cache.read(name)
     if raw is None or name is None:

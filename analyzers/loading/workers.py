@@ -23,6 +23,7 @@ from rankscope.analyzers.loading.worker import Reply, Setup, receive, reply_for,
 from rankscope.analyzers.rank_record import RecordOptions
 
 Done = Callable[[str, Reply], None]
+Moved = Callable[[str, float], None]  # path, share of it that is read
 _START = "from rankscope.analyzers.loading.worker import main; main()"
 _KILLED = "the process that read it was killed twice, perhaps for lack of memory"
 
@@ -45,11 +46,13 @@ class _Worker:
         assert self.process.stdout is not None
         return self.process.stdout.fileno()
 
-    def outcome(self, message: bytes | None) -> Reply | _Outcome:
-        """What this message, or the end of messages, says of its file."""
-        if message is not None:
-            return msgspec.msgpack.decode(message, type=Reply)
-        return _Outcome.DIED if self.up else _Outcome.NEVER_RAN
+    def hear(self) -> Reply | _Outcome:
+        """Its next message, or what its silence means."""
+        message = receive(self.inbox)
+        if message is None:
+            return _Outcome.DIED if self.up else _Outcome.NEVER_RAN
+        self.up = True
+        return msgspec.msgpack.decode(message, type=Reply)
 
     def give(self, path: str) -> None:
         """Hand over a file; a worker that is already gone shows when its inbox is read."""
@@ -93,7 +96,7 @@ class _Crew:
         return status
 
 
-def each(paths: Sequence[str], jobs: int, options: RecordOptions, cache: Cache, done: Done) -> None:
+def each(paths: Sequence[str], jobs: int, options: RecordOptions, cache: Cache, done: Done, moved: Moved) -> None:
     """Read every file, at most `jobs` at once, and call `done(path, reply)` for each as it ends.
 
     A worker that dies has its file read once more with nothing beside it; if that one dies too, the reply says so.
@@ -102,18 +105,18 @@ def each(paths: Sequence[str], jobs: int, options: RecordOptions, cache: Cache, 
     setup = Setup(options, cache.folder, cache.cap_bytes)
     lost: list[str] = []
     with _crew(setup, cache) as crew:
-        for path, outcome in _work(crew, paths, jobs):
+        for path, outcome in _work(crew, paths, jobs, moved):
             if outcome is _Outcome.DIED:
                 lost.append(path)
             else:
                 done(path, reply_for(path, options, cache) if outcome is _Outcome.NEVER_RAN else outcome)
     for path in lost:
         with _crew(setup, cache) as crew:
-            ((_, outcome),) = _work(crew, [path], 1)
+            ((_, outcome),) = _work(crew, [path], 1, moved)
         done(path, outcome if isinstance(outcome, Reply) else Reply(reason=_KILLED))
 
 
-def _work(crew: _Crew, paths: Sequence[str], jobs: int) -> Iterator[tuple[str, Reply | _Outcome]]:
+def _work(crew: _Crew, paths: Sequence[str], jobs: int, moved: Moved) -> Iterator[tuple[str, Reply | _Outcome]]:
     """Every path with what became of it."""
     waiting = deque(paths)
     with selectors.DefaultSelector() as inboxes:
@@ -128,12 +131,12 @@ def _work(crew: _Crew, paths: Sequence[str], jobs: int) -> Iterator[tuple[str, R
         while inboxes.get_map():
             for ready, _ in inboxes.select():
                 worker: _Worker = ready.data
-                message = receive(worker.inbox)
-                if message is not None and not worker.up:
-                    worker.up = True
+                outcome = worker.hear()
+                if isinstance(outcome, Reply) and outcome.share is not None:
+                    moved(worker.path, outcome.share)
                     continue
-                yield worker.path, worker.outcome(message)
-                if message is not None and waiting:
+                yield worker.path, outcome
+                if isinstance(outcome, Reply) and waiting:
                     worker.give(waiting.popleft())
                     continue
                 inboxes.unregister(worker.inbox)

@@ -49,7 +49,7 @@ def load(paths: list[Path], folder: Path | None) -> Run:
 
 def test_a_second_load_reads_no_trace(folder: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = load([file], folder)
-    monkeypatch.setattr(worker.readers, "read", lambda path: pytest.fail("read again"))
+    monkeypatch.setattr(worker.readers, "read", lambda path, **_: pytest.fail("read again"))
     monkeypatch.setattr(worker.readers, "head", lambda path: pytest.fail("looked at again"))
     assert list(contents(load([file], folder))) == list(contents(first))
 
@@ -58,7 +58,7 @@ def test_the_record_is_enough_and_the_columns_are_enough(
     folder: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = load([file], folder)
-    monkeypatch.setattr(worker.readers, "read", lambda path: pytest.fail("read again"))
+    monkeypatch.setattr(worker.readers, "read", lambda path, **_: pytest.fail("read again"))
     (record,), (columns,) = entries(folder, ".record"), entries(folder, ".trace")
     kept = columns.read_bytes()
     columns.unlink()

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from kineto_file import write
 
-from rankscope.analyzers import loading
-from rankscope.analyzers.loading import LoadOptions, limits, load_run, workers
+from rankscope.analyzers.loading import LoadOptions, limits, load_run, reading, workers
 from rankscope.analyzers.loading.cache import Cache
 from rankscope.analyzers.loading.worker import Reply
 from rankscope.analyzers.rank_record import RecordOptions
@@ -20,9 +19,9 @@ PATCHED = """
 import os, signal, time
 from rankscope.analyzers.loading import worker
 real = worker.readers.read
-def read(path):
+def read(path, progress=None):
     {body}
-    return real(path)
+    return real(path, progress=progress)
 worker.readers.read = read
 worker.main()
 """
@@ -40,7 +39,7 @@ def read_all(paths: list[Path], jobs: int, cache: Cache | None = None) -> dict[s
         assert path not in replies
         replies[path] = reply
 
-    workers.each([str(p) for p in paths], jobs, RecordOptions(), cache or Cache(None), done)
+    workers.each([str(p) for p in paths], jobs, RecordOptions(), cache or Cache(None), done, lambda path, share: None)
     return replies
 
 
@@ -61,7 +60,7 @@ def test_workers_and_this_process_give_the_same_run(
 ) -> None:
     paths = [str(tmp_path)]
     here = load_run(paths, LoadOptions(use_cache=False))
-    monkeypatch.setattr(loading, "ALONE_BYTES", 0)
+    monkeypatch.setattr(reading, "ALONE_BYTES", 0)
     there = load_run(paths, LoadOptions(use_cache=False, jobs=2))
     assert [(r.rank, r.record.meta, r.record.facts, r.record.names) for r in here.ranks] == [
         (r.rank, r.record.meta, r.record.facts, r.record.names) for r in there.ranks
@@ -90,7 +89,7 @@ def test_a_file_that_kills_its_worker_twice_is_named_and_the_others_are_reported
     files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patched(monkeypatch, "if path.endswith('rank3.json'): os.kill(os.getpid(), signal.SIGKILL)")
-    monkeypatch.setattr(loading, "ALONE_BYTES", 0)
+    monkeypatch.setattr(reading, "ALONE_BYTES", 0)
     run = load_run([str(tmp_path)], LoadOptions(use_cache=False, jobs=2))
     assert [loaded.rank for loaded in run.ranks] == [0, 1, 2, 4, 5]
     (failed,) = run.unreadable
@@ -123,10 +122,9 @@ def test_a_worker_starts_without_data_frames_or_terminal_libraries() -> None:
 
 STUCK = """
 import sys
-from rankscope.analyzers import loading
-from rankscope.analyzers.loading import workers
+from rankscope.analyzers.loading import reading, workers
 from rankscope.ui import cli
-loading.ALONE_BYTES = 0
+reading.ALONE_BYTES = 0
 workers._START = '''
 import time
 from rankscope.analyzers.loading import cache, worker

@@ -388,7 +388,7 @@ def test_the_face_takes_paths_and_the_same_selections(traces: Path) -> None:
 def test_a_script_without_a_main_guard_may_use_workers(traces: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "import rankscope\nfrom rankscope.analyzers import loading\nloading.ALONE_BYTES = 0\n"
+        "import rankscope\nfrom rankscope.analyzers.loading import reading\nreading.ALONE_BYTES = 0\n"
         f"print(rankscope.diagnose({str(traces)!r}, jobs=2, cache=False).run.ranks)\n"
     )
     root = Path(__file__).parents[2]
