@@ -95,6 +95,12 @@ def plural(n: int, noun: str, many: str | None = None) -> str:
     return f"{count(n)} {noun if n == 1 else many or noun + 's'}"
 
 
+def ranks(numbers: Iterable[int]) -> str:
+    """`rank 5`, or `ranks 0-2, 5`."""
+    some = sorted(set(numbers))
+    return f"rank{'' if len(some) == 1 else 's'} {spans(some)}"
+
+
 def spans(numbers: Iterable[int], limit: int = 8) -> str:
     """Numbers as ranges: [0, 1, 2, 5] -> 0-2, 5. More than `limit` ranges end in how many numbers are left."""
     ordered = sorted(set(numbers))

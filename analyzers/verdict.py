@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rankscope.analyzers.findings import Diagnosis, Finding
-from rankscope.analyzers.quantities import duration, plural, share, spans
+from rankscope.analyzers.quantities import duration, plural, ranks, share
 
 _CAUSES = {
     "compute": ("it computes longer than its peers", "they compute longer than their peers"),
@@ -40,7 +40,7 @@ def verdict(diagnosis: Diagnosis) -> str:
     elif (
         first.rule != "straggler-rank" and "straggler-rank" in diagnosis.rules.passed and diagnosis.collectives.matched
     ):
-        clauses.insert(0, "No rank holds the others up")
+        clauses.insert(0, "No single rank holds the others up")
         clauses[1] = _uncapitalised(clauses[1])
     return "; ".join(clauses) + _reservation(diagnosis, first)
 
@@ -53,7 +53,7 @@ def _clause(diagnosis: Diagnosis, finding: Finding) -> str:
         return finding.message.rstrip(". ")
     clause = loss.format(_part_of_step(diagnosis, finding.cost_ns))
     if finding.ranks:
-        clause += f" on {_ranks(finding.ranks)}"
+        clause += f" on {ranks(finding.ranks)}"
     return clause[0].upper() + clause[1:]
 
 
@@ -62,29 +62,38 @@ def _straggler(diagnosis: Diagnosis, finding: Finding) -> str:
     others = len(set(diagnosis.run.ranks) - set(finding.ranks))
     waiters = {0: "its peers", 1: "the other rank"}.get(others, f"the other {others}")
     why = _CAUSES.get(finding.cause or "", _WHY_UNKNOWN)[many]
-    subject = _ranks(finding.ranks)
+    subject = ranks(finding.ranks)
     verb = "make" if many else "makes"
     step = diagnosis.run.median_step_ns
-    whole = f"every {duration(step)} step" if step else "the capture"
+    whole = f"every {duration(step)} step" if step and diagnosis.run.steps else "the capture"
     return f"{subject[0].upper()}{subject[1:]} {verb} {waiters} wait {duration(finding.cost_ns)} of {whole}: {why}"
 
 
 def _part_of_step(diagnosis: Diagnosis, cost_ns: int) -> str:
     step = diagnosis.run.median_step_ns
-    return f"{share(cost_ns / step)} of the step" if step else f"{duration(cost_ns)} of the capture"
+    return f"{share(cost_ns / step) if step else duration(cost_ns)} of the {_whole(diagnosis)}"
+
+
+def _whole(diagnosis: Diagnosis) -> str:
+    return "step" if diagnosis.run.steps else "capture"
+
+
+def _cleared(diagnosis: Diagnosis) -> bool:
+    """Several ranks were compared, and none holds the others up."""
+    return "straggler-rank" in diagnosis.rules.passed and len(diagnosis.run.ranks) > 1
 
 
 def _nothing_timed(diagnosis: Diagnosis, others: list[Finding]) -> str:
     rules = diagnosis.rules
     if others:
         lead = others[0].message.rstrip(". ")
-        return f"{lead}; no loss of time above 1 % of the step was found{_reservation(diagnosis, None)}"
+        return f"{lead}; no loss of time above 1 % of the {_whole(diagnosis)} was found{_reservation(diagnosis, None)}"
     looked = len(rules.passed)
     if not looked:
         return f"No rule could be judged{_unjudged(diagnosis)}. {_time_only(diagnosis)}"
-    found = "Nothing above 1 % of the step was found"
-    if "straggler-rank" in rules.passed:
-        found = "No rank holds the others up, and nothing above 1 % of the step was found"
+    found = f"Nothing above 1 % of the {_whole(diagnosis)} was found"
+    if _cleared(diagnosis):
+        found = f"No single rank holds the others up, and {_uncapitalised(found)}"
     return found + _reservation(diagnosis, None)
 
 
@@ -119,10 +128,6 @@ def _reservation(diagnosis: Diagnosis, first: Finding | None) -> str:
         return f"{text}."
     unsure = "low confidence: " if first is not None and first.confidence <= _UNSURE else ""
     return f"{text} ({unsure}{'; '.join(limits)})."
-
-
-def _ranks(ranks: list[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {spans(ranks)}"
 
 
 def _uncapitalised(clause: str) -> str:

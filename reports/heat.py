@@ -9,17 +9,18 @@ from statistics import median
 
 from rankscope.reports.blocks import Heatmap
 
-_FLAT_SHARE = 0.1  # a spread below this share of the most is not stretched over the whole scale
+_FLAT_SHARE = 0.1  # the scale spans at least this share of the most, so that noise stays pale
 
 Values = tuple[float | None, ...]
 
 
 def scale(block: Heatmap) -> tuple[float, float]:
-    """The least and the most of the columns that count (of all columns where none does)."""
+    """The least and the most of the columns that count (of all where none does), set apart where they are close."""
     counted = [v for row in block.values for i, v in enumerate(row) if v is not None and i not in block.faint]
     values = counted or [v for row in block.values for v in row if v is not None] or [0]
-    high = max(values)
-    return (0.0 if block.from_zero else min(min(values), (1 - _FLAT_SHARE) * high)), high
+    low, high = 0.0 if block.from_zero else min(values), max(values)
+    missing = max(_FLAT_SHARE * high - (high - low), 0.0)
+    return low - missing / 2, high + missing / 2
 
 
 def level(value: float, bounds: tuple[float, float], levels: int) -> int:

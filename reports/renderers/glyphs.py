@@ -112,7 +112,8 @@ def heatmap(block: Heatmap, width: int) -> list[Line]:
     label_width = max([len(block.row_axis), *(cell_len(name) for name in shown.rows)])
     room = max(width - label_width - 1, 1)
     shown = heat.at_most(shown, room)
-    cell_width = max(1, min(4, room // len(shown.columns)))
+    roomy = 4 if len(shown.columns) <= 6 else 3 if len(shown.columns) <= 10 else 2
+    cell_width = max(1, min(roomy, room // len(shown.columns)))
     lines = [Line(block.title, style="bold"), _columns(shown, cell_width, label_width)]
     for name, values in zip(shown.rows, shown.values, strict=True):
         shades = (" " if v is None else _SHADES[heat.level(v, bounds, len(_SHADES))] for v in values)

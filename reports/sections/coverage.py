@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rankscope.analyzers.findings import Diagnosis, Signal
-from rankscope.analyzers.quantities import plural, spans
+from rankscope.analyzers.quantities import plural, ranks
 from rankscope.reports.blocks import Block, Cell, Column, Copyable, Grid, Section, Text
 
 ORDER = 85
@@ -29,7 +29,7 @@ def build(diagnosis: Diagnosis) -> Section:
 
 
 def _missing(signal: Signal, missing: list[int], diagnosis: Diagnosis) -> tuple[str, str]:
-    where = "on no rank" if len(missing) == len(diagnosis.run.ranks) else f"not on rank {spans(missing)}"
+    where = "on no rank" if len(missing) == len(diagnosis.run.ranks) else f"not on {ranks(missing)}"
     return f"{signal.name}: {where}", signal.meaning
 
 
@@ -52,7 +52,7 @@ def _signals(diagnosis: Diagnosis) -> Grid:
     rows: list[tuple[Cell, ...]] = []
     for signal in diagnosis.coverage:
         have = set(signal.ranks) & everyone
-        where = "every rank" if have == everyone and have else f"rank {spans(have)}" if have else "not recorded"
+        where = "every rank" if have == everyone and have else ranks(have) if have else "not recorded"
         rows.append((signal.name, where, signal.meaning))
     columns = (Column("signal", False), Column("recorded on", False), Column("what it is for", False))
     return Grid("Signals", columns, tuple(rows), folded=True)

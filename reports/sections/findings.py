@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rankscope.analyzers.findings import Diagnosis, Evidence, Finding
-from rankscope.analyzers.quantities import plural, share_of, spans
+from rankscope.analyzers.quantities import plural, ranks, share_of, spans
 from rankscope.reports.blocks import Cell, Column, Fact, Grid, Name, Quantity, Section, Story, Text
 
 ORDER = 10
@@ -60,7 +60,7 @@ def _title(finding: Finding) -> str:
     words = finding.rule.replace("-", " ")
     title = words[:1].upper() + words[1:]
     if finding.ranks:
-        title += f": rank {spans(finding.ranks)}"
+        title += f": {ranks(finding.ranks)}"
     return f"{title}, by {finding.cause}" if finding.cause and finding.cause != "unknown" else title
 
 
@@ -68,8 +68,10 @@ def _facts(diagnosis: Diagnosis, finding: Finding) -> list[Fact]:
     step = diagnosis.run.median_step_ns
     facts = []
     if finding.cost_ns is not None:
-        note = f"{share_of(finding.cost_ns, step)} of the step" if step else "of the capture"
-        facts.append(Fact("cost a step", Quantity(finding.cost_ns, "ns"), note))
+        unit = "step" if diagnosis.run.steps else "capture"
+        facts.append(
+            Fact(f"cost a {unit}", Quantity(finding.cost_ns, "ns"), f"{share_of(finding.cost_ns, step)} of the {unit}")
+        )
     if finding.gpu_hours_per_day is not None:
         facts.append(Fact("GPU-hours a day", Quantity(finding.gpu_hours_per_day, "gpu_hours")))
     if finding.money_per_day is not None:

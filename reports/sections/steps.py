@@ -8,7 +8,7 @@ from dataclasses import replace
 from rankscope.analyzers.findings import Diagnosis, Row
 from rankscope.analyzers.quantities import spans
 from rankscope.reports.blocks import Heatmap, Section, Text
-from rankscope.reports.rank_time import FEW, labels, rank_times, row_key, standing_out
+from rankscope.reports.rank_time import FEW, labels, rank_times, row_key, standing_out, usable_rows
 
 ORDER = 30
 _WORTH_SHARE = 0.01  # of the longest step: below, a map would show noise
@@ -24,11 +24,12 @@ def build(diagnosis: Diagnosis) -> Section | None:
         replace(frame, title="Step", values=_values(rows, lambda row: row.window_ns)),
         replace(frame, title="Compute", values=_values(rows, lambda row: row.compute_ns)),
     ]
-    worth = _WORTH_SHARE * max(row.window_ns for row in rows)
-    if max(row.communication.wait_ns for row in rows) > worth:
+    judged = usable_rows(diagnosis) or rows
+    worth = _WORTH_SHARE * max(row.window_ns for row in judged)
+    if max(row.communication.wait_ns for row in judged) > worth:
         values = _values(rows, lambda row: row.communication.wait_ns)
         maps.append(replace(frame, title="Wait for other ranks", values=values, hue="wait", from_zero=True))
-    if max(row.io_ns for row in rows) > worth:
+    if max(row.io_ns for row in judged) > worth:
         values = _values(rows, lambda row: row.io_ns)
         maps.append(replace(frame, title="Input and output", values=values, hue="data_loading", from_zero=True))
     notes = tuple(Text(text, "muted") for text in _notes(diagnosis, rows))

@@ -22,7 +22,7 @@ def build(diagnosis: Diagnosis) -> Section | None:
         blocks.append(outside)
     if any(row.device is None for row in diagnosis.attribution):
         blocks.append(
-            Text("Ranks without a device have no idle time: what is not accounted for is `host, other`.", "muted")
+            Text("Ranks without a device have no idle time: what is not accounted for is called: host, other.", "muted")
         )
     return Section("time", "Where the time went", tuple(blocks), _lead(times))
 

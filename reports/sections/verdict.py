@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from rankscope.analyzers.findings import SEVERITIES, Diagnosis
-from rankscope.analyzers.quantities import plural, share_of, spans
+from rankscope.analyzers.quantities import plural, ranks, share_of
 from rankscope.reports.blocks import Fact, Facts, Quantity, Section, Status, Text, Verdict
 from rankscope.reports.rank_time import RankTime, rank_times
 
@@ -15,7 +15,12 @@ ORDER = 0
 def build(diagnosis: Diagnosis) -> Section:
     """Always there."""
     times = rank_times(diagnosis)
-    facts = [*_step(diagnosis, times), *_shares(times), *_worth(diagnosis), _machine(diagnosis)]
+    facts = [
+        *_step(diagnosis, times),
+        *_shares(times, "step" if diagnosis.run.steps else "capture"),
+        *_worth(diagnosis),
+        _machine(diagnosis),
+    ]
     told = Verdict(status(diagnosis), *_parted(diagnosis.verdict))
     cautions = tuple(Text(text, "caution") for text in _cautions(diagnosis))
     return Section("verdict", "Verdict", (told, Facts(tuple(facts)), *cautions))
@@ -38,7 +43,7 @@ def status(diagnosis: Diagnosis) -> Status:
 
 def _step(diagnosis: Diagnosis, times: list[RankTime]) -> list[Fact]:
     run = diagnosis.run
-    if run.median_step_ns is not None:
+    if run.median_step_ns is not None and run.steps:
         note = f"median of {plural(len(run.usable_steps), 'judged step')}"
         return [Fact("step", Quantity(run.median_step_ns, "ns"), note)]
     if times:
@@ -46,18 +51,18 @@ def _step(diagnosis: Diagnosis, times: list[RankTime]) -> list[Fact]:
     return []
 
 
-def _shares(times: list[RankTime]) -> list[Fact]:
+def _shares(times: list[RankTime], whole_name: str) -> list[Fact]:
     if not times:
         return []
     whole = sum(time.window_ns for time in times)
     if not whole:
         return []
     compute = sum(time.family_ns("compute") for time in times)
-    facts = [Fact("compute", Quantity(compute / whole, "share"), "of the step, mean over ranks")]
+    facts = [Fact("compute", Quantity(compute / whole, "share"), f"of the {whole_name}, mean over ranks")]
     waits = [time.family_ns("wait") for time in times]
     if any(waits):
         middle = median(waits)
-        note = f"{share_of(middle, whole / len(times))} of the step, median rank"
+        note = f"{share_of(middle, whole / len(times))} of the {whole_name}, median rank"
         facts.append(Fact("waiting for ranks", Quantity(middle, "ns"), note))
     return facts
 
@@ -85,9 +90,7 @@ def _cautions(diagnosis: Diagnosis) -> list[str]:
     run = diagnosis.run
     cautions = []
     if run.missing_ranks:
-        cautions.append(
-            f"Not recorded: rank {spans(run.missing_ranks)}. What they did is unknown to every figure here."
-        )
+        cautions.append(f"Not recorded: {ranks(run.missing_ranks)}. What happened there is unknown to every figure.")
     if diagnosis.rules.failed:
         cautions.append(f"{plural(len(diagnosis.rules.failed), 'rule')} failed; see coverage.")
     truncated = sum(file.truncated for file in run.files)

@@ -42,18 +42,18 @@ def test_what_costs_most_comes_first_and_the_late_rank_is_still_named() -> None:
 
 def test_no_rank_is_accused_where_the_rule_passed() -> None:
     text = verdict(with_findings(DATA, passed=("straggler-rank",)))
-    assert text == "No rank holds the others up; 4.29 % of the step is starved for data."
+    assert text == "No single rank holds the others up; 4.29 % of the step is starved for data."
 
 
 def test_a_healthy_run_is_healthy() -> None:
     text = verdict(with_findings(passed=("straggler-rank", "data-starved")))
-    assert text == "No rank holds the others up, and nothing above 1 % of the step was found."
+    assert text == "No single rank holds the others up, and nothing above 1 % of the step was found."
     assert "ank 5" not in text
 
 
 def test_rules_without_a_signal_are_counted_and_a_pass_is_not_claimed() -> None:
     text = verdict(single())
-    assert "No rank holds" not in text
+    assert "No single rank holds" not in text
     assert "2 rules had no signal" in text and "1 of 8 ranks were recorded" in text
 
 
