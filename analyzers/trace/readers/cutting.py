@@ -18,6 +18,7 @@ from rankscope.analyzers.trace.readers.opening import Text
 
 PIECE = 1 << 20
 LONGEST = 56 << 20  # bytes of one event, of the head, or of the tail
+SMALL = 1 << 15  # bytes that are not worth halving
 KINETO = b"},\n  {"
 BETWEEN = re.compile(rb"\}\s{0,64},\s{0,64}\{")
 KEY = b'"traceEvents"'
@@ -78,10 +79,26 @@ class Window:
                 self.cut = 0
             self.looked = self.end
             if self.cut > self.begin:
-                self.buffer[self.begin - 1], self.buffer[self.cut] = ord("["), ord("]")
-                return memoryview(self.buffer)[self.begin - 1 : self.cut + 1]
+                return self._piece()
             if len(self) > LONGEST or not self.fill():
                 return None
+
+    def _piece(self) -> memoryview:
+        """The text up to the cut, its surrounding commas turned into brackets: no byte is copied."""
+        self.buffer[self.begin - 1], self.buffer[self.cut] = ord("["), ord("]")
+        return memoryview(self.buffer)[self.begin - 1 : self.cut + 1]
+
+    def halve(self) -> memoryview | None:
+        """The first half of the piece, the rest of which comes next; None where it is small already."""
+        if self.cut - self.begin < SMALL:
+            return None
+        at = self.buffer.rfind(self.separator, self.begin, (self.begin + self.cut) // 2)
+        if at < 0:
+            return None
+        self.buffer[self.cut] = ord(",")
+        self.cut = at + self.comma
+        self.looked = self.begin
+        return self._piece()
 
     def _any_cut(self) -> int:
         """The last cut in any layout, in what was not looked at yet; from here on this is the layout to look for."""
