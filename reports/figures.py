@@ -85,7 +85,7 @@ def heatmap_cells(block: Heatmap) -> str:
                 )
             )
             if len(block.columns) <= _MOST_TEXT_COLUMNS and tall >= BAR_HEIGHT:
-                x, on = _percent((c + 0.5) * wide), " on" if shade >= LEVELS - 3 and c not in block.faint else ""
+                x, on = _percent((c + 0.5) * wide), " on" if shade >= LEVELS - 2 and c not in block.faint else ""
                 cells.append(
                     tag("text", escaped(quantity(figure)), class_=f"cell{on}", x=x, y=r * tall + tall // 2 + 4)
                 )
