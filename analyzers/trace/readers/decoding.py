@@ -8,6 +8,7 @@ A record of another size holds something rare (a collective's arguments, a null,
 from __future__ import annotations
 
 import functools
+import re
 import struct
 import sys
 from decimal import Decimal
@@ -25,6 +26,7 @@ from rankscope.analyzers.trace.tables import DeviceAnnotations, DeviceEvents, Fl
 
 NAN = float("nan")
 FILE_ORDER = ("ph", "id", "name", "pid", "tid", "ts", "dur")
+FRACTION = re.compile(rb'"ts"\s*:\s*-?\d+\.')
 MANY = 64  # odd events in a group, from which on each is looked at
 Field = tuple[str, Any, Any]
 Floats = exact_time.Floats
@@ -106,7 +108,7 @@ class Layout:
     # ---- one group of events -> columns
 
     def batch(self, group: list[Any], names: Names) -> Batch:
-        """The group's rows. Surprise, OutOfRange or TooCoarse where these records cannot hold them."""
+        """The group's rows; Surprise or OutOfRange where these records cannot hold them."""
         starts = self._starts(group) if self.digits else None
         self._name(group, names)
         packed = self.encode(group)
@@ -156,7 +158,7 @@ class Layout:
             raise exact_time.OutOfRange
         columns: dict[str, Any] = {"start_ns" if len(times) > 1 else "at_ns": at}
         if len(times) > 1:
-            columns["dur_ns"] = exact_time.from_floats(times[1])
+            columns["dur_ns"] = exact_time.from_floats(times[1], exact_time.FINE_US)
         absent = np.isnan(ids)
         ids[absent] = 0.0
         if np.abs(ids).max(initial=0.0) >= exact_time.WHOLE_US:
@@ -244,16 +246,18 @@ class QuickTier:
         append = {event: group.append for event, group in groups.items()}
         for event in events:
             append[type(event)](event)
-        count = len(events)
-        del events
-        try:
-            kept = [(layouts[event], group) for event, group in groups.items() if group and layouts[event].keys]
-            return count, [layout.batch(group, self.names) for layout, group in kept]
-        except exact_time.TooCoarse:
-            if self.digits:
-                raise Surprise from None
+        kept = [(layouts[event], group) for event, group in groups.items() if group and layouts[event].keys]
+        batches = [layout.batch(group, self.names) for layout, group in kept]
+        if not self.digits and any(_coarse(batch) for batch in batches) and FRACTION.search(piece):
             self.digits = True
             return self.decode(piece)
+        return len(events), batches
+
+
+def _coarse(batch: Batch) -> bool:
+    """Whether a float64 holds these starts to the microsecond only, so that decimals would be lost."""
+    starts = batch.columns.get("start_ns", batch.columns.get("at_ns"))
+    return starts is not None and int(np.abs(starts).max()) >= int(exact_time.FINE_US) * 1000
 
 
 @functools.cache

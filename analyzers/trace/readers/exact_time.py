@@ -17,27 +17,19 @@ LIMIT_NS = 2**63 - 1
 LIMIT_US = LIMIT_NS // 1000
 
 
-class TooCoarse(ValueError):
-    """float64 cannot hold these times to the nanosecond: decode their digits."""
-
-
 class OutOfRange(ValueError):
     """A time or an id that a float64 of whole numbers, or 63 bits of nanoseconds, cannot hold."""
 
 
-def from_floats(us: Floats) -> Ints:
-    """Nanoseconds of microseconds with at most three decimals; TooCoarse or OutOfRange where float64 is not enough.
+def from_floats(us: Floats, limit: float = WHOLE_US) -> Ints:
+    """Nanoseconds of microseconds with at most three decimals, or with none from FINE_US on; OutOfRange from `limit` on.
 
     `rint(us * 1000)` would be 1 ns wrong for a quarter of real events: the product is rounded before `rint` sees it.
     """
-    largest = np.abs(us).max(initial=0.0)
-    if not largest < WHOLE_US:
+    if not np.abs(us).max(initial=0.0) < limit:
         raise OutOfRange
     whole = np.floor(us)
-    part = us - whole
-    if largest >= FINE_US and part.any():
-        raise TooCoarse
-    return whole.astype(np.int64) * 1000 + np.rint(part * 1000).astype(np.int64)
+    return whole.astype(np.int64) * 1000 + np.rint((us - whole) * 1000).astype(np.int64)
 
 
 def from_number(us: object) -> int | None:
