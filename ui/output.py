@@ -48,6 +48,15 @@ def colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def draws(glyphs: str) -> bool:
+    """Whether standard output's encoding has all these characters."""
+    try:
+        glyphs.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def width() -> int:
     """Columns of the terminal; of a pipe what COLUMNS says, else a readable width."""
     return max(40, shutil.get_terminal_size((PIPE_WIDTH, 24)).columns)

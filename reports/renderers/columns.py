@@ -49,6 +49,9 @@ def _widths(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: in
     """The gap and the natural widths; where room is short the gap, then wide texts, then figures give way."""
     least = [max((cell_len(word) for word in column.title.split()), default=1) for column in columns]
     widths = [max([low, *(cell_len(line[i]) for line in texts)]) for i, low in enumerate(least)]
+    headed = [max(wide, cell_len(column.title)) for wide, column in zip(widths, columns, strict=True)]
+    if sum(headed) + GAP * len(columns) <= width:
+        return GAP, headed
     gap = GAP if sum(widths) + GAP * len(columns) <= width else 1
     room = width - gap * len(columns)
     for only_text in (True, False):

@@ -19,7 +19,7 @@ FAMILY_GLYPHS = {
     "transfer": "▓",
     "unsplit": "▒",
     "wait": "x",
-    "io": "≡",
+    "io": "o",
     "host": "-",
     "idle": "·",
 }

@@ -31,6 +31,9 @@ from rankscope.reports.sections import sections
 _SIGNS = {"critical": "✖", "warning": "▲", "note": "●", "ok": "✔", "unknown": "?"}
 _STYLES = {"critical": "bold red", "warning": "bold yellow", "note": "bold cyan", "ok": "bold green", "unknown": "bold"}
 _TONES = {"plain": "", "muted": "dim", "caution": "yellow"}
+GLYPHS = "✖▲●✔█▓▒░─·µ…"
+_ASCII = str.maketrans(GLYPHS, "X!*+#=%:-.u~")
+
 _NARROWEST, _READABLE = 40, 100  # running text wider than this tires the eye
 
 
@@ -41,6 +44,11 @@ def render(diagnosis: Diagnosis, *, width: int, colour: bool) -> str:
     for section in sections(diagnosis):
         page.section(section)
     return page.text()
+
+
+def in_ascii(text: str) -> str:
+    """A rendered report for a terminal that draws only ASCII: the same columns, plainer characters."""
+    return text.translate(_ASCII)
 
 
 class _Page:

@@ -11,7 +11,7 @@ from sample import EVERY, straggling
 from rankscope.analyzers.quantities import duration
 from rankscope.reports.blocks import Section
 from rankscope.reports.names import visible
-from rankscope.reports.renderers.terminal import render
+from rankscope.reports.renderers.terminal import in_ascii, render
 from rankscope.reports.sections import sections
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -63,6 +63,15 @@ def test_verdict_then_findings_then_time() -> None:
     lines = render(diagnosis, width=120, colour=False).splitlines()
     assert diagnosis.verdict in lines[2]
     assert lines.index("Findings") < lines.index("Where the time went") < lines.index("Coverage")
+
+
+def test_a_terminal_without_unicode_gets_the_same_columns() -> None:
+    text = render(straggling(8, 6), width=80, colour=False)
+    plain = in_ascii(text)
+    assert plain.isascii() and not text.isascii()
+    assert [*map(len, plain.splitlines())] == [*map(len, text.splitlines())]
+    families = next(line for line in plain.splitlines() if "# compute" in line).split()[::2]
+    assert len(set(families)) == len(families) >= 6
 
 
 def test_64_ranks_do_not_flood() -> None:

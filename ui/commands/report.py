@@ -67,25 +67,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the report."""
     from rankscope import load
-    from rankscope.analyzers.diagnose import diagnose
     from rankscope.analyzers.rules import load_rules
 
-    rules = load_rules(args.rules)
+    load_rules(args.rules)  # a rule that does not exist is said before anything is read
     with output.Bar() as bar:
-        analysis = load(
+        found = load(
             *args.paths, ranks=args.ranks, steps=args.steps, run=args.run, jobs=args.jobs,
             cache=not args.no_cache, cache_dir=args.cache_dir, progress=bar,
         )  # fmt: skip
-        diagnosis = diagnose(analysis, rules, gpu_hour_price=args.gpu_hour_price)
+        diagnosis = found.diagnose(args.rules, gpu_hour_price=args.gpu_hour_price)
     chosen = args.format or by_name(args.output)
-    output.put(rendered(diagnosis, chosen), args.output)
+    to_file = args.output not in (None, "-")
+    output.put(rendered(diagnosis, chosen, to_file=to_file), args.output)
     if chosen != "terminal":
         for warning in diagnosis.warnings:
             output.say(f"warning: {warning}")
-    if args.output not in (None, "-"):
+    if to_file:
         output.say(f"wrote {args.output}")
-    if args.strict and analysis.run.damaged:
-        output.say(f"not whole: {', '.join(analysis.run.damaged)}")
+    if args.strict and found.damaged:
+        output.say(f"not whole: {', '.join(found.damaged)}")
         return 2
     return int(reached(diagnosis, args.fail_on))
 
@@ -108,7 +108,8 @@ def rendered(diagnosis: Diagnosis, chosen: str, *, to_file: bool = False) -> str
         return html.render(diagnosis)
     from rankscope.reports.renderers import terminal
 
-    return terminal.render(diagnosis, width=output.width(), colour=output.colour() and not to_file)
+    text = terminal.render(diagnosis, width=output.width(), colour=output.colour() and not to_file)
+    return text if to_file or output.draws(terminal.GLYPHS) else terminal.in_ascii(text)
 
 
 def reached(diagnosis: Diagnosis, threshold: str) -> bool:
