@@ -117,7 +117,8 @@ def heatmap(block: Heatmap, width: int) -> list[Line]:
     lines = [Line(block.title, style="bold"), _columns(shown, cell_width, label_width)]
     for name, values in zip(shown.rows, shown.values, strict=True):
         shades = (" " if v is None else _SHADES[heat.level(v, bounds, len(_SHADES))] for v in values)
-        lines.append(Line(f"{name:<{label_width}} {''.join(shade * cell_width for shade in shades)}"))
+        drawn = "".join(shade * cell_width for shade in shades)
+        lines.append(Line.assemble(f"{name:<{label_width}} ", (drawn, FAMILY_STYLES[BY_KEY[block.hue].family])))
     if shown.faint:
         marks = "".join(("~" if i in shown.faint else " ") * cell_width for i in range(len(shown.columns)))
         lines.append(Line(f"{'':<{label_width}} {marks}".rstrip(), style="dim"))
