@@ -75,6 +75,14 @@ class Analysis:
         """The rows of the matrices."""
         return [Place(lane, self.ranks[lane], split.device) for lane, parts in enumerate(self.lanes) for split in parts]
 
+    @cached_property
+    def begins(self) -> tuple[Ints, Bools]:
+        """By lane: the first event's time on the common clock, and whether it compares with the lowest rank's."""
+        clocks, lanes = self.matches.clocks, np.arange(len(self.records))
+        own = [record.meta.base_ns + (record.facts.begin_ns or 0) for record in self.records]
+        same = [clocks.component(lane) == clocks.component(0) for lane in lanes.tolist()]
+        return clocks.common(lanes, np.array(own, np.int64)), np.array(same, np.bool_)
+
     # ---- steps -------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -176,7 +184,7 @@ class Analysis:
     def waits(self) -> Waits:
         """Waits charged to ranks, by step."""
         return charge_waits(
-            self.matches, self.splits, self.lanes, self._step_of, len(self.columns), self.candidate_sets
+            self.matches, self.splits, self.lanes, self.step_of, len(self.columns), self.candidate_sets
         )
 
     @property
@@ -207,7 +215,7 @@ class Analysis:
         return list(found)
 
     @cached_property
-    def _step_of(self) -> Ints:
+    def step_of(self) -> Ints:
         """Column of the step in which each pool record arrives on its own rank; the last column: in none."""
         pool, at = self.matches.pool, {step: i for i, step in enumerate(self.columns)}
         result = np.full(len(pool), len(self.columns), np.int64)
@@ -251,7 +259,7 @@ class Analysis:
     @cached_property
     def group_times(self) -> list[GroupTime]:
         """Transfer time of each group, collective and size, by usable step."""
-        found = traffic.transfer_by_step(self.matches, self.splits, self._step_of, len(self.columns))
+        found = traffic.transfer_by_step(self.matches, self.splits, self.step_of, len(self.columns))
         return [replace(g, transfer_ns=g.transfer_ns[self.usable]) for g in found]
 
     def exemplars(self, trouble: str, limit: int = 3) -> list[EventRef]:

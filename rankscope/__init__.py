@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection
 
-    from rankscope.analyzers.analysis import Analysis
     from rankscope.analyzers.findings import Diagnosis
+    from rankscope.run import Run
 
 __all__ = ["__version__", "diagnose", "load"]
 __version__ = "0.1.0"
@@ -29,7 +29,7 @@ def load(
     communication: Collection[str] = (),
     checkpoint: Collection[str] = (),
     progress: Callable[[int, int], None] | None = None,
-) -> Analysis:
+) -> Run:
     """Read the newest whole run below these paths, or the one named `run`, and analyse it.
 
     `ranks` and `steps` (ProfilerStep numbers) narrow it down; `jobs` bounds the worker processes; `communication` and
@@ -40,19 +40,22 @@ def load(
     from rankscope.analyzers.diagnose import analyse
     from rankscope.analyzers.errors import BadSelection
     from rankscope.analyzers.loading import LoadOptions, load_run
+    from rankscope.analyzers.loading.whole import trace_of
     from rankscope.analyzers.quantities import spans
     from rankscope.analyzers.rank_record import RecordOptions
+    from rankscope.run import Run
 
     record = RecordOptions(tuple(communication), tuple(checkpoint))
     folder = None if cache_dir is None else str(cache_dir)
     options = LoadOptions(ranks=ranks, run=run, jobs=jobs, use_cache=cache, cache_folder=folder, record=record)
-    found = load_run([str(path) for path in paths], options, progress)
+    places = [str(path) for path in paths]
+    found = load_run(places, options, progress)
     if steps is not None:
         recorded = [step for step in analyse(found).columns if step is not None]
         if not any(step in steps for step in recorded):
             has = f"has steps {spans(recorded)}" if recorded else "has no step marks"
             raise BadSelection(f"none of the steps asked for is in run {found.id}, which {has}")
-    return analyse(found, steps)
+    return Run(analyse(found, steps), trace_of(found, places, options))
 
 
 def diagnose(
@@ -70,12 +73,11 @@ def diagnose(
     progress: Callable[[int, int], None] | None = None,
 ) -> Diagnosis:
     """`load` the run and apply the rules with these ids (None: all). `gpu_hour_price`: of one device."""
-    from rankscope.analyzers import diagnose as judge
     from rankscope.analyzers.rules import load_rules
 
-    chosen = load_rules(rules)
-    analysis = load(
+    load_rules(rules)  # a rule that does not exist is said before anything is read
+    found = load(
         *paths, ranks=ranks, steps=steps, run=run, jobs=jobs, cache=cache, cache_dir=cache_dir,
         communication=communication, checkpoint=checkpoint, progress=progress,
     )  # fmt: skip
-    return judge.diagnose(analysis, chosen, gpu_hour_price=gpu_hour_price)
+    return found.diagnose(rules, gpu_hour_price=gpu_hour_price)
