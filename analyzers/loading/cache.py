@@ -19,6 +19,9 @@ from pathlib import Path
 from rankscope.analyzers.loading.container import Buffer
 
 CAP_BYTES = 5_000_000_000
+LISTED_PARTS = (
+    20  # the folder is listed again after a twentieth of its cap; so much may it grow beyond, for each process
+)
 _END_BYTES = 64 << 10  # how much of both ends of a file goes into its key
 _STALE_S = 3600  # an unfinished entry older than this was left by a process that is gone
 _WRITING = ".writing-"
@@ -33,6 +36,7 @@ class Cache:
         self.folder = folder
         self.cap_bytes = cap_bytes
         self.problem: str | None = None
+        self._unlisted = cap_bytes  # bytes written since the folder was last listed; at first that is unknown
         if folder is not None:
             self._unusable_if(_refusal(folder))
 
@@ -76,7 +80,9 @@ class Cache:
                 for piece in pieces:
                     entry.write(piece)
             os.replace(unfinished, os.path.join(self.folder, name))
-            self._evict()
+            self._unlisted += size
+            if self._unlisted > self.cap_bytes // LISTED_PARTS:
+                self._evict()
         except OSError as error:
             said = f"cannot be written ({error.strerror}); nothing is kept for the next report"
             self.problem = f"the cache {self.folder} {said}"
@@ -100,6 +106,7 @@ class Cache:
 
     def _evict(self) -> None:
         """Bring the folder under its cap, least recently used first. Cost: one listing."""
+        self._unlisted = 0
         kept, total = [], 0
         with os.scandir(self.folder) as entries:
             for entry in entries:

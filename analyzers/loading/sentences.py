@@ -98,9 +98,10 @@ def _ranks(run: RunFiles, wanted: Sequence[Capture]) -> Iterator[str]:
         missing = sorted(set(range(size)) - set(run.ranks))
         extra = [rank for rank in run.ranks if rank >= size]
         if missing:
-            yield f"{ranks(missing)} of {size} have no file: waiting on them and by them is not seen"
+            has = "has" if len(missing) == 1 else "have"
+            yield f"{ranks(missing)} of {size} {has} no file: waiting by and for it is not seen"
         if extra:
             yield f"{ranks(extra)}: outside the world size {size} that the files state"
     left_out = sorted(set(run.ranks) - {c.rank for c in wanted})
     if left_out:
-        yield f"{ranks(left_out)} left out as asked: waiting on them and by them is not seen"
+        yield f"{ranks(left_out)} left out as asked: waiting by and for it is not seen"
