@@ -12,10 +12,11 @@ from rankscope.analyzers.trace.model import Trace, TraceMeta
 from rankscope.analyzers.trace.readers import foreign, meta
 from rankscope.analyzers.trace.readers.columns import Tables
 from rankscope.analyzers.trace.readers.cutting import LONGEST, Window, enter, leave
-from rankscope.analyzers.trace.readers.decoding import QuickTier, Surprise
+from rankscope.analyzers.trace.readers.decoding import QuickTier
 from rankscope.analyzers.trace.readers.exact_time import OutOfRange
 from rankscope.analyzers.trace.readers.forgiving import ForgivingTier, Salvaged
 from rankscope.analyzers.trace.readers.opening import Progress, Text
+from rankscope.analyzers.trace.readers.records import Surprise
 
 OTHERWISE_VALID = (msgspec.ValidationError, Surprise, OutOfRange)
 NOT_JSON = (msgspec.DecodeError, RecursionError)
