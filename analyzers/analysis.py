@@ -75,14 +75,6 @@ class Analysis:
         """The rows of the matrices."""
         return [Place(lane, self.ranks[lane], split.device) for lane, parts in enumerate(self.lanes) for split in parts]
 
-    @cached_property
-    def begins(self) -> tuple[Ints, Bools]:
-        """By lane: the first event's time on the common clock, and whether it compares with the lowest rank's."""
-        clocks, lanes = self.matches.clocks, np.arange(len(self.records))
-        own = [record.meta.base_ns + (record.facts.begin_ns or 0) for record in self.records]
-        same = [clocks.component(lane) == clocks.component(0) for lane in lanes.tolist()]
-        return clocks.common(lanes, np.array(own, np.int64)), np.array(same, np.bool_)
-
     # ---- steps -------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -183,9 +175,7 @@ class Analysis:
     @cached_property
     def waits(self) -> Waits:
         """Waits charged to ranks, by step."""
-        return charge_waits(
-            self.matches, self.splits, self.lanes, self.step_of, len(self.columns), self.candidate_sets
-        )
+        return charge_waits(self.matches, self.splits, self.lanes, self.step_of, len(self.columns), self.candidate_sets)
 
     @property
     def caused(self) -> Floats:

@@ -6,6 +6,7 @@ import numpy as np
 
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.intervals import Bools, Ints
+from rankscope.analyzers.timeline import begins
 from rankscope.analyzers.trace.table import Column, Table
 
 
@@ -96,6 +97,6 @@ def _on_one_clock(analysis: Analysis) -> tuple[Ints, Bools]:
     pool, clocks = analysis.matches.pool, analysis.matches.clocks
     if not analysis.records:
         return np.empty(0, np.int64), np.empty(0, np.bool_)
-    begins, comparable = analysis.begins
-    arrival = clocks.common(pool.lane, pool.start) - int(begins[comparable].min())
+    first, comparable = begins(analysis)
+    arrival = clocks.common(pool.lane, pool.start) - int(first[comparable].min())
     return np.where(comparable[pool.lane], arrival, 0), comparable[pool.lane]

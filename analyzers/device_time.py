@@ -7,6 +7,7 @@ the exposed communication is kept as intervals.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -67,12 +68,39 @@ class Gaps:
         return Spans(self.start, np.maximum(np.minimum(self.asked, self.end), self.start))
 
 
+class DeviceSpans(NamedTuple):
+    """`exclusive[name]`: the nanoseconds of a part, each in one part or in `exposed`, from FIRST to LAST; the rest as in
+    RowTime.
+    """
+
+    exclusive: dict[str, Spans]
+    exposed: Spans
+    late: Spans
+    communication_overlapped: Spans
+    gaps: Gaps
+
+
 def device_time(work: DeviceWork, windows: Windows, host: HostActivity, aside_ns: Ints) -> RowTime:
     """Attribute one device's windows. `aside_ns`: begins of the device events that were set aside, ascending."""
+    found = device_spans(work, host, aside_ns)
+    sets = found.exclusive
+    io = union(*(sets[n] for n in ("data_loading_ns", "checkpoint_ns", "host_to_device_ns", "device_to_host_ns")))
+    copies = (_of(work, work.kind == kind) for kind in (kernel_kind.HOST_TO_DEVICE, kernel_kind.DEVICE_TO_HOST))
+    overlays = {
+        "io_overlapped_ns": subtract(union(host.loader.on(host.main_tid), *copies), io),
+        "communication_overlapped_ns": found.communication_overlapped,
+        "host_late_ns": found.late,
+    }
+    parts = {name: within((sets | overlays)[name], windows.bounds) for name in PARTS}
+    moved_alone = union(sets["host_to_device_ns"], sets["device_to_host_ns"])
+    return RowTime(work.device, windows, parts, found.exposed, found.late, moved_alone, found.gaps)
+
+
+def device_spans(work: DeviceWork, host: HostActivity, aside_ns: Ints) -> DeviceSpans:
+    """Which nanoseconds of one device belong to which part; `exposed` is communication, which other files divide."""
     busy = {kind: union(_of(work, work.kind == kind)) for kind in range(kernel_kind.NOTHING)}
     compute = busy[kernel_kind.COMPUTE]
     exposed = subtract(busy[kernel_kind.COMMUNICATION], compute)
-    late = _host_late(work, exposed, host)
     sets, covered = {"kernel_ns": compute}, union(compute, exposed)
     for name, kind in (
         ("device_copy_ns", kernel_kind.DEVICE_COPY),
@@ -82,16 +110,8 @@ def device_time(work: DeviceWork, windows: Windows, host: HostActivity, aside_ns
         sets[name] = subtract(busy[kind], covered)
         covered = union(covered, busy[kind])
     gaps = idle_gaps(work, host, aside_ns)
-    sets |= gap_parts(gaps, host)
-    io = union(*(sets[n] for n in ("data_loading_ns", "checkpoint_ns", "host_to_device_ns", "device_to_host_ns")))
-    loader = host.loader.on(host.main_tid)
-    moved = union(loader, busy[kernel_kind.HOST_TO_DEVICE], busy[kernel_kind.DEVICE_TO_HOST])
-    sets["io_overlapped_ns"] = subtract(moved, io)
-    sets["communication_overlapped_ns"] = intersect(busy[kernel_kind.COMMUNICATION], compute)
-    sets["host_late_ns"] = late
-    parts = {name: within(sets[name], windows.bounds) for name in PARTS}
-    moved_alone = union(sets["host_to_device_ns"], sets["device_to_host_ns"])
-    return RowTime(work.device, windows, parts, exposed, late, moved_alone, gaps)
+    hidden = intersect(busy[kernel_kind.COMMUNICATION], compute)
+    return DeviceSpans(sets | gap_parts(gaps, host), exposed, _host_late(work, exposed, host), hidden, gaps)
 
 
 def _of(work: DeviceWork, rows: Bools) -> Spans:

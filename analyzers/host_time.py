@@ -16,9 +16,17 @@ from rankscope.analyzers.trace.tables import HostEvents
 
 
 def host_time(trace: Trace, hygiene: Hygiene, windows: Windows, host: HostActivity, flights: Spans) -> RowTime:
-    """Attribute the windows: compute > io > communication > host.
+    """Attribute the windows. `flights`: collectives from launch to end, in any order."""
+    sets, exposed, overlays = host_spans(trace, hygiene, host, flights)
+    parts = {name: within((sets | overlays).get(name, EMPTY), windows.bounds) for name in PARTS}
+    return RowTime(None, windows, parts, exposed, EMPTY, EMPTY)
 
-    `flights`: collectives from launch to end, in any order.
+
+def host_spans(
+    trace: Trace, hygiene: Hygiene, host: HostActivity, flights: Spans
+) -> tuple[dict[str, Spans], Spans, dict[str, Spans]]:
+    """Which nanoseconds belong to which part, from FIRST to LAST: compute > io > communication > host; the exposed
+    communication; and the overlays.
     """
     checkpoint = host.checkpoint.on(host.main_tid)
     waiting = union(host.loader.on(host.main_tid), checkpoint)
@@ -32,17 +40,18 @@ def host_time(trace: Trace, hygiene: Hygiene, windows: Windows, host: HostActivi
     exposed = subtract(subtract(communication, compute), io)
     left = subtract(subtract(subtract(complement(EMPTY), compute), io), exposed)
     collecting = intersect(left, host.gc.on(host.main_tid))
-    sets = dict.fromkeys(PARTS, EMPTY) | {
+    sets = {
         "kernel_ns": compute,
         "checkpoint_ns": intersect(io, checkpoint),
         "data_loading_ns": subtract(io, checkpoint),
         "gc_ns": collecting,
         "other_ns": subtract(left, collecting),
+    }
+    overlays = {
         "communication_overlapped_ns": intersect(communication, compute),
         "io_overlapped_ns": subtract(waiting, io),
     }
-    parts = {name: within(sets[name], windows.bounds) for name in PARTS}
-    return RowTime(None, windows, parts, exposed, EMPTY, EMPTY)
+    return sets, exposed, overlays
 
 
 def training_threads(trace: Trace, main_tid: int | None) -> list[int]:

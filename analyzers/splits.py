@@ -133,6 +133,17 @@ def split_lane(matches: Matches, splits: Splits, record: RankRecord, lane: int) 
     return result
 
 
+def divided(matches: Matches, splits: Splits, records: Ints, exposed: Spans) -> tuple[Spans, Spans, Spans]:
+    """Exposed communication as transfer, unsplit and wait; `records`: the pool positions of this device's."""
+    pool, split = matches.pool, splits.split[records]
+    start, end, wait = pool.start[records], pool.end[records], splits.wait[records]
+    moving = union(Spans(start[split] + wait[split], end[split]))
+    blind = union(Spans(start[~split], end[~split]))
+    transfer = intersect(exposed, moving)
+    unsplit = subtract(intersect(exposed, blind), moving)
+    return transfer, unsplit, subtract(subtract(exposed, transfer), unsplit)
+
+
 def _divide(
     matches: Matches,
     splits: Splits,
@@ -144,14 +155,9 @@ def _divide(
 ) -> LaneSplit:
     """`shown`: exposed communication that is not host-late, and that is."""
     pool = matches.pool
-    exposed = union(*shown)
     split = splits.split[records]
-    start, end, wait = pool.start[records], pool.end[records], splits.wait[records]
-    moving = union(Spans(start[split] + wait[split], end[split]))
-    blind = union(Spans(start[~split], end[~split]))
-    transfer = intersect(exposed, moving)
-    unsplit = subtract(intersect(exposed, blind), moving)
-    waiting = subtract(subtract(exposed, transfer), unsplit)
+    start, wait = pool.start[records], splits.wait[records]
+    transfer, unsplit, waiting = divided(matches, splits, records, union(*shown))
     waits = np.flatnonzero(split & (wait > 0))
     ends = latest_ending(start[waits], start[waits] + wait[waits]) if len(waits) else np.empty(0, np.int64)
     order = np.argsort(start[waits], kind="stable")
