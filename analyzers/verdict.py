@@ -123,7 +123,7 @@ def _reservation(diagnosis: Diagnosis, first: Finding | None) -> str:
     elif first is not None and first.confidence <= _UNSURE:
         limits.append(f"only {plural(len(run.usable_steps), 'step')} could be judged")
     if run.missing_ranks and run.world_size:
-        limits.append(f"{len(run.ranks)} of {run.world_size} ranks were recorded")
+        limits.append(f"{len(run.ranks)} of {run.world_size} ranks recorded")
     if not limits:
         return f"{text}."
     unsure = "low confidence: " if first is not None and first.confidence <= _UNSURE else ""

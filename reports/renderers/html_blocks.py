@@ -34,6 +34,7 @@ from rankscope.reports.renderers.markup import escaped, tag
 MOST_ROWS = 1_000  # rows of a grid; JSON has all of them
 _MOST_MAP_ROWS = 128
 _MOST_REST = 256
+_TALL = 16  # more rows scroll in their own frame
 _NAME_MOST, _NAME_TOLD = 140, 1_000
 _WORDS = {"critical": "critical", "warning": "warning", "note": "note", "ok": "nothing found", "unknown": "cannot tell"}
 
@@ -124,7 +125,14 @@ def _grid(block: Grid) -> str:
     kept = tag("thead", tag("tr", head)) if titled else ""
     kind = "sortable" if titled and len(rows) > 2 else "plain"
     table = tag("table", kept + tag("tbody", body), class_=kind, aria_label=block.title or None)
-    scroller = tag("div", table, class_="scroll", tabindex=0, role="region", aria_label=block.title or "table")
+    scroller = tag(
+        "div",
+        table,
+        class_="scroll tall" if len(rows) > _TALL else "scroll",
+        tabindex=0,
+        role="group",
+        aria_label=block.title or block.columns[0].title,
+    )
     if len(block.rows) > len(rows):
         scroller += tag("p", f"{len(block.rows) - len(rows)} more rows in the JSON report.", class_="text muted")
     scroller += _column_words(block.columns)

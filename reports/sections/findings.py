@@ -70,7 +70,11 @@ def _facts(diagnosis: Diagnosis, finding: Finding) -> list[Fact]:
     if finding.cost_ns is not None:
         unit = "step" if diagnosis.run.steps else "capture"
         facts.append(
-            Fact(f"cost a {unit}", Quantity(finding.cost_ns, "ns"), f"{share_of(finding.cost_ns, step)} of the {unit}")
+            Fact(
+                "cost a step" if unit == "step" else "cost",
+                Quantity(finding.cost_ns, "ns"),
+                f"{share_of(finding.cost_ns, step)} of the {unit}",
+            )
         )
     if finding.gpu_hours_per_day is not None:
         facts.append(Fact("GPU-hours a day", Quantity(finding.gpu_hours_per_day, "gpu_hours")))

@@ -58,7 +58,13 @@ def _shares(times: list[RankTime], whole_name: str) -> list[Fact]:
     if not whole:
         return []
     compute = sum(time.family_ns("compute") for time in times)
-    facts = [Fact("compute", Quantity(compute / whole, "share"), f"of the {whole_name}, mean over ranks")]
+    facts = [
+        Fact(
+            "compute",
+            Quantity(compute / whole, "share"),
+            f"of the {whole_name}{', mean over ranks' if len(times) > 1 else ''}",
+        )
+    ]
     waits = [time.family_ns("wait") for time in times]
     if any(waits):
         middle = median(waits)

@@ -54,7 +54,7 @@ def test_a_healthy_run_is_healthy() -> None:
 def test_rules_without_a_signal_are_counted_and_a_pass_is_not_claimed() -> None:
     text = verdict(single())
     assert "No single rank holds" not in text
-    assert "2 rules had no signal" in text and "1 of 8 ranks were recorded" in text
+    assert "2 rules had no signal" in text and "1 of 8 ranks recorded" in text
 
 
 def test_nothing_judged_is_not_nothing_found() -> None:
