@@ -29,6 +29,7 @@ _COUNTS = re.compile(
     r"(?:^|[._-])(?:step|iter|iteration|epoch|run|exp|version|v|cycle|window|part|node|host|try)[._-]?\d*$",
     re.IGNORECASE,
 )
+MOST_RANKS = 1_000_000  # a rank or world size beyond is no such thing
 PLAUSIBLE = 1024  # a bare number up to here may be a rank; process ids and times are larger
 
 
@@ -52,13 +53,14 @@ class Capture:
 
 def captures(heads: Mapping[str, Head]) -> list[Capture]:
     """What is known of each file, in the order given."""
-    unsaid = [path for path, head in heads.items() if head.rank is None]
-    named = named_ranks(unsaid, {path: heads[path].world_size for path in unsaid})
+    unsaid = [path for path, head in heads.items() if _stated_rank(head) is None]
+    named = named_ranks(unsaid, {path: _world_size(heads[path]) for path in unsaid})
     result = []
     for path, head in heads.items():
-        rank, source = (head.rank, DISTRIBUTED_INFO) if head.rank is not None else (named.get(path), FILE_NAME)
+        stated = _stated_rank(head)
+        rank, source = (stated, DISTRIBUTED_INFO) if stated is not None else (named.get(path), FILE_NAME)
         source = ORDER if rank is None else source
-        result.append(Capture(path, rank, source, head.world_size, _started(head), head.host, head.pid))
+        result.append(Capture(path, rank, source, _world_size(head), _started(head), head.host, head.pid))
     return result
 
 
@@ -117,6 +119,14 @@ def _are_ranks(family: Mapping[str, int], sizes: Mapping[str, int | None]) -> bo
     stated = [size for path in family if (size := sizes.get(path)) is not None]
     bound = max(stated) if stated else min(PLAUSIBLE, 2 * len(family))
     return len(set(family.values())) == len(family) and max(family.values()) < bound
+
+
+def _stated_rank(head: Head) -> int | None:
+    return head.rank if head.rank is not None and 0 <= head.rank < MOST_RANKS else None
+
+
+def _world_size(head: Head) -> int | None:
+    return head.world_size if head.world_size is not None and 0 < head.world_size <= MOST_RANKS else None
 
 
 def _started(head: Head) -> int | None:

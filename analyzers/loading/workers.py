@@ -72,7 +72,8 @@ class _Crew:
 
     def hire(self) -> _Worker:
         """Start one process."""
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(place or os.getcwd() for place in sys.path)}
+        path = os.pathsep.join(place or os.getcwd() for place in sys.path)
+        environment = os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}  # numpy's threads are not needed
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", _START],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0, env=environment,

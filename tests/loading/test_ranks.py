@@ -68,6 +68,12 @@ def test_what_the_file_states_comes_before_its_name() -> None:
     assert [(c.rank, c.rank_source) for c in found] == [(5, "distributedInfo"), (4, "file name"), (None, "order")]
 
 
+@pytest.mark.parametrize("absurd", [-1, 10**12])
+def test_absurd_ranks_and_world_sizes_count_as_not_stated(absurd: int) -> None:
+    (found,) = captures({"t.json": Head("t.json", absurd, absurd, 0, None, None, 1, 1)})
+    assert (found.rank, found.rank_source, found.world_size) == (None, "order", None)
+
+
 def test_times_without_a_base_do_not_say_when_a_capture_began() -> None:
     heads = {"a": Head("a", 0, 1, None, None, None, 5_000, 1), "b": Head("b", 0, 1, 10**18, None, None, 7, 1)}
     assert [c.started_ns for c in captures(heads)] == [None, 10**18 + 7]

@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rankscope.analyzers.errors import BadSelection
 from rankscope.analyzers.loading.ranks import Capture
@@ -147,6 +149,32 @@ def test_ids_are_unique_and_do_not_depend_on_the_order_of_files() -> None:
 def test_an_id_can_be_typed_whatever_the_folder_is_called() -> None:
     (run,) = runs([capture(0, None, folder="/t/my run; rm *")])
     assert run.id == "my-run-rm"
+
+
+@given(
+    st.lists(
+        st.builds(
+            capture,
+            st.none() | st.integers(0, 3),
+            st.none() | st.sampled_from([0.0, 0.5, 5.0, 30.0, 300.0]),
+            folder=st.sampled_from(["/t/a", "/t/b", "/t/b/rank_0"]),
+            world=st.none() | st.sampled_from([2, 4]),
+            host=st.none() | st.sampled_from(["a", "b"]),
+            pid=st.sampled_from([1, 100, 101]),
+        ),
+        min_size=1,
+        max_size=12,
+        unique_by=lambda c: c.path,
+    )
+)
+def test_every_file_is_in_one_run_and_no_run_has_a_rank_twice(found: list[Capture]) -> None:
+    sorted_out = runs(found)
+    assert sorted(c.path for run in sorted_out for c in run.captures) == sorted(c.path for c in found)
+    for run in sorted_out:
+        assert len(set(run.ranks)) == len(run.captures)
+        assert len({c.world_size for c in run.captures} - {None}) <= 1
+    assert len({run.id for run in sorted_out}) == len(sorted_out)
+    assert chosen(sorted_out, None) in sorted_out
 
 
 def test_a_run_is_found_again_by_one_of_its_files() -> None:
