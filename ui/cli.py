@@ -26,6 +26,7 @@ DONE, FOUND, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     sys.excepthook = _last_word
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: its threads are not needed
     try:
         with _ending_tidily():
             args = parser().parse_args(argv)

@@ -194,6 +194,14 @@ def test_bad_usage_is_status_2_and_says_what_there_is(
     assert out == "" and words in err
 
 
+def test_names_that_communicate_can_be_added(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kinds = []
+    for extra in ([], ["--communication", "gem"]):
+        assert status("report", traces, "--format", "json", *extra) == 0
+        kinds.append({kernel.name: kernel.kind for kernel in diagnosis(capsys.readouterr().out).kernels}["gemm"])
+    assert kinds == ["compute", "communication"]
+
+
 def test_no_command_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert status() == 2
     assert "COMMAND" in capsys.readouterr().err
@@ -372,6 +380,11 @@ def test_the_demo_reports_its_planted_fault_and_says_where_the_page_is(
     assert "Rank 5" in out and str(tmp_path / "demo/report.html") in err
     assert (tmp_path / "demo/report.html").read_text().lower().startswith("<!doctype html")
     assert len(list((tmp_path / "demo/traces").glob("rank*.json"))) == 8
+
+
+def test_a_demo_that_cannot_be_written_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status("demo", "-o", "/dev/null/demo") == 2
+    assert capsys.readouterr().err == "rankscope: /dev/null/demo/traces: Not a directory\n"
 
 
 # ---- the face --------------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rankscope.analyzers.findings import Diagnosis
 
 FORMATS = ("terminal", "html", "json")
+NAMED = 10  # damaged files that --strict names
 MOST_NUMBERS = 1_000_000  # ranks or steps that one option may list
 
 
@@ -47,6 +48,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=_positive,
         metavar="N",
         help="at most so many worker processes (default: as CPUs and memory allow)",
+    )
+    add(
+        "--communication",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="kernels with TEXT in their names communicate",
+    )
+    add(
+        "--checkpoint",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="ranges with TEXT in their names are checkpoints",
     )
     add("--no-cache", action="store_true", help="neither use nor keep what was read before")
     add("--cache-dir", metavar="DIR", help="keep the cache there (default: $XDG_CACHE_HOME/rankscope)")
@@ -74,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
         found = load(
             *args.paths, ranks=args.ranks, steps=args.steps, run=args.run, jobs=args.jobs,
             cache=not args.no_cache, cache_dir=args.cache_dir, progress=bar,
+            communication=args.communication, checkpoint=args.checkpoint,
         )  # fmt: skip
         diagnosis = found.diagnose(args.rules, gpu_hour_price=args.gpu_hour_price)
     chosen = args.format or by_name(args.output)
@@ -85,7 +101,8 @@ def run(args: argparse.Namespace) -> int:
     if to_file:
         output.say(f"wrote {args.output}")
     if args.strict and found.damaged:
-        output.say(f"not whole: {', '.join(found.damaged)}")
+        more = len(found.damaged) - NAMED
+        output.say(f"not whole: {', '.join(found.damaged[:NAMED])}" + (f" and {more:,} more" if more > 0 else ""))
         return 2
     return int(reached(diagnosis, args.fail_on))
 
