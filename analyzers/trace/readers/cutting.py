@@ -32,9 +32,11 @@ BOM = b"\xef\xbb\xbf"
 class Window:
     """`buffer[begin:end]` is text that is not used up; what lies before `begin` is free to be written over."""
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: Text, piece: int | None = None) -> None:
+        """`piece`: bytes to read at a time."""
         self.text = text
-        self.buffer = bytearray(2 * PIECE)
+        self.piece = piece or PIECE
+        self.buffer = bytearray(2 * self.piece)
         self.begin = self.end = 1
         self.looked = 1  # no cut lies before this
         self.cut = 0  # the comma behind the current piece
@@ -57,12 +59,12 @@ class Window:
             self.buffer[1 : 1 + kept] = self.buffer[self.begin : self.end]
             self.looked -= self.begin - 1
             self.begin, self.end = 1, 1 + kept
-        if self.end + PIECE > len(self.buffer):
-            larger = bytearray(min(2 * len(self.buffer), max(LONGEST, self.end) + 2 * PIECE))
+        if self.end + self.piece > len(self.buffer):
+            larger = bytearray(min(2 * len(self.buffer), max(LONGEST, self.end) + 2 * self.piece))
             larger[: self.end] = self.buffer[: self.end]
             self.buffer = larger
         with memoryview(self.buffer) as view:
-            got = self.text.readinto(view[self.end : self.end + PIECE])
+            got = self.text.readinto(view[self.end : self.end + self.piece])
         self.end += got
         self.ended = got == 0
         return not self.ended
@@ -73,7 +75,7 @@ class Window:
             at = self.buffer.rfind(self.separator, max(self.begin, self.looked - len(self.separator) + 1), self.end)
             if at >= 0:
                 self.cut = at + self.comma
-            elif len(self) > 4 * PIECE:
+            elif len(self) > 4 * self.piece:
                 self.cut = self._any_cut()
             else:
                 self.cut = 0
@@ -182,14 +184,14 @@ def enter(window: Window) -> tuple[dict[str, Any], bool]:
 
 def _entered(window: Window) -> None:
     window.looked = window.begin
-    if len(window) < PIECE:
+    if len(window) < window.piece:
         window.fill()
     learn_separator(window)
 
 
 def learn_separator(window: Window) -> None:
     """The text between the first two events, which Kineto, json.dump and minifiers lay out each in their own way."""
-    text = bytes(window.buffer[window.begin : window.begin + PIECE]).decode("utf-8", "replace")
+    text = bytes(window.buffer[window.begin : window.begin + window.piece]).decode("utf-8", "replace")
     try:
         _, end = json.JSONDecoder(strict=False).raw_decode(text, len(text) - len(text.lstrip()))
     except (ValueError, RecursionError):

@@ -16,7 +16,8 @@ from rankscope.analyzers.trace.readers.forgiving import ForgivingTier, integer
 from rankscope.analyzers.trace.readers.opening import Text
 from rankscope.analyzers.trace.tables import HostEvents, PythonFunctions, RuntimeCalls
 
-FEW = 1 << 17  # bytes of events that are enough, as a rule
+FEW = 1 << 15  # bytes of events that are enough, as a rule
+MOST = 1 << 20  # bytes that are looked at where they are not
 TAIL = 1 << 16
 ABSOLUTE_NS = 10**17  # times after a base are below 10**16: Kineto's base is at most a quarter of a year back
 AFTER_ARRAY = re.compile(rb'\]\s*,\s*"')
@@ -39,22 +40,24 @@ class Head:
 def head_of(path: str) -> Head:
     """The head of a Kineto trace."""
     with Text(path) as text:
-        window = Window(text)
+        window = Window(text, FEW)
         keys, bare = enter(window)
         reader = ForgivingTier(Names())
         found = reader.salvage(window.rest()[:FEW], last=False)
         first, pid = _first(found.events)
         whole = found.closed
         if not whole and (first is None or pid is None):
+            while len(window) < MOST and window.fill():
+                pass
             found = reader.salvage(window.rest(), last=window.ended)
             first, pid = _first(found.events)
             whole = found.closed
         if whole:
             window.begin += found.used
-            keys |= (leave(window, bare=bare) if window.fill() or window.ended else None) or {}
+            keys |= leave(window, bare=bare) or {}
         elif text.gzip is None and "baseTimeNanoseconds" not in keys:
             keys |= _tail(text)
-        if first is None and window.ended:
+        if first is None and (whole or window.ended):
             reader.batches(found.events)
             raise UnreadableTrace(path, foreign.without_rows(reader.phases, reader.times_as_text, len(found.events)))
     said = meta.said(keys)
