@@ -68,11 +68,11 @@ def _scan(root: str, found: Found) -> None:
     looked = 0
     for entry in islice(_entries(root, found), MOST_ENTRIES):
         looked += 1
-        if may_be_trace(entry.name):
-            if entry.is_symlink():
+        if entry.is_symlink():
+            if may_be_trace(entry.name) or entry.is_dir():
                 links.append(entry.path)
-            elif entry.is_file(follow_symlinks=False):
-                files.append(entry.path)
+        elif may_be_trace(entry.name) and entry.is_file(follow_symlinks=False):
+            files.append(entry.path)
     found.looked_at += looked
     if looked == MOST_ENTRIES:
         found.warnings.append(
@@ -93,7 +93,7 @@ def _entries(root: str, found: Found) -> Iterator[os.DirEntry[str]]:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if not may_be_trace(entry.name) and _worth_entering(entry):
+                    if _worth_entering(entry):
                         folders.append(entry.path)
                     yield entry
         except OSError as error:
@@ -121,12 +121,12 @@ def _worth_entering(entry: os.DirEntry[str]) -> bool:
 
 
 def _refuse_links(root: str, links: list[str], found: Found) -> None:
-    """A link to a file of the folder is that file; one that leads out of it is followed only when named itself."""
+    """A link to what is in the folder is found there; one that leads out of it is followed only when named itself."""
     inside = os.path.realpath(root)
     for link in sorted(links):
         target = os.path.realpath(link)
         if os.path.commonpath((inside, target)) != inside:
-            found.refused.append(Unreadable(link, "is a link out of the folder; name the file itself to have it read"))
+            found.refused.append(Unreadable(link, "is a link out of the folder; name it itself to have it read"))
 
 
 def _each_once(files: list[str]) -> list[str]:

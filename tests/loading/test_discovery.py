@@ -61,16 +61,20 @@ def test_links_out_of_the_folder_are_refused_by_name_and_loops_do_no_harm(tmp_pa
     write(tmp_path / "inside/rank0.json")
     (tmp_path / "inside/rank1.json").symlink_to(tmp_path / "outside/secret.json")
     (tmp_path / "inside/again").symlink_to(tmp_path / "inside")
+    (tmp_path / "inside/away").symlink_to(tmp_path / "outside")
+    (tmp_path / "inside/nowhere").symlink_to(tmp_path / "absent")
     (tmp_path / "inside/rank2.json").symlink_to(tmp_path / "inside/rank0.json")
     found = discover([str(tmp_path / "inside")])
     assert names(found) == ["rank0.json"]
-    assert [os.path.basename(r.path) for r in found.refused] == ["rank1.json"]
+    assert [os.path.basename(r.path) for r in found.refused] == ["away", "rank1.json"]
 
 
 def test_a_link_that_is_named_itself_is_followed(tmp_path: Path) -> None:
     file = write(tmp_path / "a.json")
     (tmp_path / "link").symlink_to(file)
+    (tmp_path / "folder").symlink_to(tmp_path)
     assert discover([str(tmp_path / "link")]).files == [str(tmp_path / "link")]
+    assert names(discover([str(tmp_path / "folder")])) == ["a.json"]
 
 
 def test_hidden_folders_are_left_alone(tmp_path: Path) -> None:
@@ -101,3 +105,8 @@ def test_of_too_many_json_files_those_named_like_traces_come_first(
 
 def test_a_name_that_is_not_text_can_be_shown() -> None:
     assert discovery.shown(os.fsdecode(b"/t/\xff.json")) == r"/t/\udcff.json"
+
+
+def test_a_folder_that_is_named_like_a_trace_is_searched_through(tmp_path: Path) -> None:
+    write(tmp_path / "run.pt.trace.json/rank0.json")
+    assert names(discover([str(tmp_path)])) == ["rank0.json"]
