@@ -15,9 +15,10 @@ from rankscope.analyzers.collectives import Matches, match_collectives
 from rankscope.analyzers.findings import EventRef, GroupTraffic, Row
 from rankscope.analyzers.intervals import Bools, Ints
 from rankscope.analyzers.rank_record import RankRecord
-from rankscope.analyzers.row_times import STEP, WHOLE, Exemplars, RowTimes
+from rankscope.analyzers.row_times import STEP, Exemplars, RowTimes
 from rankscope.analyzers.run import Run
 from rankscope.analyzers.splits import LaneSplit, Splits, split_lane, split_records
+from rankscope.analyzers.step_matrix import StepMatrix, step_of
 from rankscope.analyzers.traffic import GroupTime
 from rankscope.analyzers.waits import Waits, charge_waits
 
@@ -94,7 +95,8 @@ class Analysis:
     @cached_property
     def usable(self) -> list[int]:
         """Positions in `columns` that rules use: whole on at least one rank, and not the first when two others remain."""
-        whole = [c for c in range(len(self.columns)) if not np.isnan(self._matrix("window_ns")[:, c]).all()]
+        windows = self._matrix.of("window_ns")
+        whole = [c for c in range(len(self.columns)) if not np.isnan(windows[:, c]).all()]
         if len(whole) > 2 and whole[0] == 0 and self.only_steps is None:
             whole = whole[1:]
         return whole
@@ -113,11 +115,15 @@ class Analysis:
 
     # ---- matrices ----------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _matrix(self) -> StepMatrix:
+        return StepMatrix(self.records, self.lanes, self.partial, self.columns)
+
     def part(self, name: str) -> Floats:
         """A part or count by (place, usable step). `name`: a column of RowTimes, or window_ns, wait_ns, transfer_ns,
         unsplit_ns, worth_hiding_ns (exposed transfer and unsplit time that is not host-late).
         """
-        return self._matrix(name)[:, self.usable]
+        return self._matrix.of(name)[:, self.usable]
 
     def cost_ns(self, name: str) -> float:
         """What a part costs a step: per place the median over usable steps, then the median over places."""
@@ -127,48 +133,6 @@ class Analysis:
         """Per place the median over usable steps; 0 where a place has none."""
         values = self.part(name)
         return np.array([np.nanmedian(v) if not np.isnan(v).all() else 0.0 for v in values])
-
-    @cached_property
-    def _cells(self) -> tuple[Ints, Ints, Ints]:
-        """(place, column, position in the places' rows put end to end) of every cell that has a whole step."""
-        at = {step: i for i, step in enumerate(self.columns)}
-        cells = []
-        place = flat = 0
-        for lane, parts in enumerate(self.lanes):
-            table, partial = self.records[lane][RowTimes], self.partial[lane]
-            for split in parts:
-                for position, row in enumerate(split.rows):
-                    label = int(table.label[row])
-                    key = int(table.step[row]) if label == STEP else None
-                    if label in (STEP, WHOLE) and key in at and not partial[row]:
-                        cells.append((place, at[key], flat + position))
-                place += 1
-                flat += len(split.rows)
-        array = np.array(cells, np.int64).reshape(-1, 3)
-        return array[:, 0], array[:, 1], array[:, 2]
-
-    def _matrix(self, name: str) -> Floats:
-        result = np.full((len(self.places), len(self.columns)), np.nan)
-        values = [self._values(name, lane, split) for lane, parts in enumerate(self.lanes) for split in parts]
-        if values:
-            place, column, flat = self._cells
-            result[place, column] = np.concatenate(values)[flat]
-        return result
-
-    def _values(self, name: str, lane: int, split: LaneSplit) -> Ints:
-        match name:
-            case "wait_ns":
-                return split.wait
-            case "transfer_ns":
-                return split.transfer
-            case "unsplit_ns":
-                return split.unsplit
-            case "worth_hiding_ns":
-                return split.worth_hiding
-        table = self.records[lane][RowTimes]
-        return (table.end_ns - table.begin_ns if name == "window_ns" else table.columns[name].astype(np.int64))[
-            split.rows
-        ]
 
     # ---- who made whom wait ------------------------------------------------------------------------------------------
 
@@ -207,27 +171,7 @@ class Analysis:
     @cached_property
     def step_of(self) -> Ints:
         """Column of the step in which each pool record arrives on its own rank; the last column: in none."""
-        pool, at = self.matches.pool, {step: i for i, step in enumerate(self.columns)}
-        result = np.full(len(pool), len(self.columns), np.int64)
-        for lane, parts in enumerate(self.lanes):
-            record = self.records[lane]
-            table = record[RowTimes]
-            rows = np.flatnonzero(pool.lane == lane)
-            times = pool.start[rows] - record.meta.base_ns
-            for split in parts[:1]:
-                begins = table.begin_ns[split.rows]
-                column = np.array(
-                    [
-                        at.get(int(table.step[r]) if table.label[r] == STEP else None, len(self.columns))
-                        if table.label[r] in (STEP, WHOLE)
-                        else len(self.columns)
-                        for r in split.rows
-                    ],
-                    np.int64,
-                )
-                where = np.searchsorted(begins, times, "right") - 1
-                result[rows] = np.where(where >= 0, column[np.maximum(where, 0)], len(self.columns))
-        return result
+        return step_of(self.matches.pool, self.records, self.lanes, self.columns)
 
     # ---- rows, traffic, evidence -------------------------------------------------------------------------------------
 

@@ -90,4 +90,5 @@ def where(name_ids: npt.NDArray[np.integer], names: Sequence[str], test: Callabl
     passing = np.zeros(present[-1] + 1, np.bool_)
     for position in present:
         passing[position] = test(names[position])
-    return passing[name_ids]
+    found: npt.NDArray[np.bool_] = passing[name_ids]
+    return found

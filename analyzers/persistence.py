@@ -17,8 +17,14 @@ class Persistence(Enum):
     """How well an effect persists."""
 
     NONE = "comes and goes"
+    TOO_FEW = "the steps are too few to tell"
     LARGE = "large in every step seen, too few for the sign test"
     TESTED = "in so many steps that chance is ruled out"
+
+
+def steps_needed(candidates: int) -> int:
+    """The least number of steps on which the sign test can pass."""
+    return ceil(log2(max(candidates, 1) / LEVEL))
 
 
 def persistence(effect_ns: npt.NDArray[np.float64], step_ns: float, candidates: int) -> Persistence:
@@ -31,8 +37,7 @@ def persistence(effect_ns: npt.NDArray[np.float64], step_ns: float, candidates: 
     n, positive = len(seen), int((seen > 0).sum())
     if not n:
         return Persistence.NONE
-    needed = ceil(log2(max(candidates, 1) / LEVEL))
-    if n < needed:
-        return Persistence.LARGE if (seen > LARGE * step_ns).all() else Persistence.NONE
+    if n < steps_needed(candidates):
+        return Persistence.LARGE if (seen > LARGE * step_ns).all() else Persistence.TOO_FEW
     tail = sum(comb(n, k) for k in range(positive, n + 1)) / 2**n
     return Persistence.TESTED if tail * max(candidates, 1) <= LEVEL else Persistence.NONE

@@ -19,9 +19,7 @@ from rankscope.analyzers.pricing import of_the_step, step_share, time_finding
 from rankscope.analyzers.quantities import count
 
 TITLE = "Starved for data"
-TRIGGER_SHARE = (
-    0.05  # of the step; source: torch-tb-profiler's DataLoader advice (pytorch/kineto, tb_plugin profiler/data.py)
-)
+TRIGGER_SHARE = 0.05  # of the step; source: torch-tb-profiler's DataLoader advice (tb_plugin profiler/data.py)
 RECORD = "with torch.profiler.record_function('rankscope.data'): batch = next(batches)"
 
 

@@ -18,9 +18,7 @@ from rankscope.analyzers.pricing import of_the_step, step_share, time_finding
 from rankscope.analyzers.quantities import share
 
 TITLE = "Exposed collectives"
-TRIGGER_SHARE = (
-    0.05  # of the step; source: TraceLens's exposed-communication advice (AMD-AGI/TraceLens, Agent/Analysis)
-)
+TRIGGER_SHARE = 0.05  # of the step; source: TraceLens's exposed-communication advice (Agent/Analysis)
 
 
 def check(analysis: Analysis) -> Iterator[Finding]:

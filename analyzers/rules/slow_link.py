@@ -61,7 +61,7 @@ def _finding(
     exposed = np.nanmedian(shown, axis=0) if shown.size else np.zeros_like(excess)
     cost = float(np.median(np.minimum(excess, np.nan_to_num(exposed))))
     persists = persistence(excess, analysis.step_ns, max(candidates, len(analysis.ranks) // max(len(ranks), 1)))
-    if persists is Persistence.NONE or step_share(analysis, cost) <= SILENT:
+    if persists in (Persistence.NONE, Persistence.TOO_FEW) or step_share(analysis, cost) <= SILENT:
         return
     worst, more = max(parts, key=lambda p: float(p[1].sum()))
     took = float(worst.transfer_ns.sum())

@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.causes import Excess, excess
-from rankscope.analyzers.findings import Cause, Evidence, Finding, MissingSignal
-from rankscope.analyzers.persistence import Persistence, persistence
+from rankscope.analyzers.findings import CannotTell, Cause, Evidence, Finding, MissingSignal
+from rankscope.analyzers.persistence import Persistence, persistence, steps_needed
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding, unsure
-from rankscope.analyzers.quantities import duration, share, spans
+from rankscope.analyzers.quantities import duration, plural, share, spans
 
 TITLE = "Straggler rank"
 TOGETHER = 2.0  # ranks are named together when that returns so many times what the worst alone does (ours)
@@ -76,10 +76,14 @@ def check(analysis: Analysis) -> Iterator[Finding]:
     suspect = _suspect(analysis)
     candidates = len(analysis.ranks)
     persists = persistence(suspect.lead_ns, analysis.step_ns, candidates)
-    if persists is Persistence.LARGE and suspect.cost_ns.min() <= 0:
-        persists = Persistence.NONE
     if persists is Persistence.NONE or step_share(analysis, suspect.typical_ns) < SILENT:
         return
+    if persists is Persistence.TOO_FEW:
+        needed = steps_needed(candidates)
+        raise CannotTell(
+            f"ranks do wait for each other, but {plural(len(analysis.usable), 'usable step')} cannot tell a slow rank "
+            f"from chance: record {needed} steps or more"
+        )
     finding = _finding(analysis, suspect)
     yield finding if persists is Persistence.TESTED and analysis.steps else unsure(finding)
 

@@ -30,6 +30,15 @@ class ProcessGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceLimits:
+    """What one device has, from `deviceProperties`; None where the file does not say."""
+
+    device: int
+    memory_bytes: int | None  # totalGlobalMem
+    compute_capability: int | None  # 10 x major + minor: 90 on H100; AMD fills it in too, with numbers of its own
+
+
+@dataclass(frozen=True, slots=True)
 class TraceMeta:
     """What the file says of itself, and what reading it met. None where the file does not say."""
 
@@ -48,6 +57,7 @@ class TraceMeta:
     truncated: bool
     unknown_categories: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # in plain words, each without the file's name
+    limits: tuple[DeviceLimits, ...] = ()  # of the devices in `devices`
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ class Window:
         self.piece = piece or PIECE
         self.buffer = bytearray(2 * self.piece)
         self.begin = self.end = 1
-        self.looked = 1  # no cut lies before this
+        self.looked = 1  # no cut is to be looked for before this
+        self.false = 1  # no true cut lies before this
         self.cut = 0  # the comma behind the current piece
         self.separator, self.comma = KINETO, 1
         self.ended = False
@@ -58,6 +59,7 @@ class Window:
         if self.begin > 1:
             self.buffer[1 : 1 + kept] = self.buffer[self.begin : self.end]
             self.looked -= self.begin - 1
+            self.false -= self.begin - 1
             self.begin, self.end = 1, 1 + kept
         if self.end + self.piece > len(self.buffer):
             larger = bytearray(min(2 * len(self.buffer), max(LONGEST, self.end) + 2 * self.piece))
@@ -91,11 +93,13 @@ class Window:
         return memoryview(self.buffer)[self.begin - 1 : self.cut + 1]
 
     def halve(self) -> memoryview | None:
-        """The first half of the piece, the rest of which comes next; None where it is small already."""
-        if self.cut - self.begin < SMALL:
-            return None
-        at = self.buffer.rfind(self.separator, self.begin, (self.begin + self.cut) // 2)
-        if at < 0:
+        """The first half of the piece, the rest of which comes next; None where it is small already.
+
+        Never ends at a cut that was found to be false, or the two would take turns for ever.
+        """
+        middle = (self.begin + self.cut) // 2
+        at = self.buffer.rfind(self.separator, max(self.begin, self.false - len(self.separator) + 1), middle)
+        if at < 0 or self.cut - self.begin < SMALL:
             return None
         self.buffer[self.cut] = ord(",")
         self.cut = at + self.comma
@@ -124,12 +128,13 @@ class Window:
     def keep(self, used: int) -> None:
         """Only `used` bytes of the piece are used up: the cut was false, the next lies behind it.
 
-        Text that stays is looked at again only when it has doubled: hostile text costs no more than twice its length.
+        Text that stays is looked at again only when it has doubled: hostile text costs no more than a few times its length.
         """
         if used == self.cut - self.begin:
             return self.advance()
         self.begin += used
-        if used == 0:
+        self.looked = self.false = self.cut - self.comma + len(self.separator)
+        if used == 0 and self.buffer.find(self.separator, self.looked, self.end) < 0:
             goal = min(2 * len(self), LONGEST)
             while len(self) < goal and self.fill():
                 pass

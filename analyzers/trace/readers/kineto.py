@@ -80,18 +80,20 @@ class _Reading:
                 return True
 
     def _decoded(self, piece: memoryview) -> bool:
-        """Whether the piece, or the half of it that the window is left with, was whole events."""
+        """Whether the piece, or the part of it that the window is left with, was whole events.
+
+        Few events are unusual or damaged, and reading them costs five times as much: halving finds out where they are.
+        """
         try:
+            count, batches = self.quick.decode(piece)
+        except (*OTHERWISE_VALID, *NOT_JSON):
+            half = self.window.halve()
+            if half is not None:
+                return self._decoded(half)
             try:
-                count, batches = self.quick.decode(piece)
-            except OTHERWISE_VALID:
-                # few events are unusual, and the forgiving tier costs five times as much: narrow it down
-                half = self.window.halve()
-                if half is not None:
-                    return self._decoded(half)
                 count, batches = self.forgiving.decode(piece)
-        except NOT_JSON:
-            return False
+            except NOT_JSON:
+                return False
         self.entries += count
         self.tables.append(batches)
         return True

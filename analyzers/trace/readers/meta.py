@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rankscope.analyzers.trace.model import ProcessGroup
+from rankscope.analyzers.trace.model import DeviceLimits, ProcessGroup
 from rankscope.analyzers.trace.readers.forgiving import integer
 
 FLAGS = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
@@ -23,6 +23,7 @@ def said(keys: Keys) -> dict[str, Any]:
         "base_ns": integer(keys.get("baseTimeNanoseconds")) or 0,
         "trace_id": _word(keys.get("group_trace_id")) or _word(keys.get("trace_id")),
         "devices": tuple(_devices(keys.get("deviceProperties"))),
+        "limits": tuple(_limits(keys.get("deviceProperties"))),
         "groups": tuple(_groups(run.get("pg_config"))),
         "flags": {flag: value for flag in FLAGS if (value := integer(keys.get(flag))) is not None},
     }
@@ -42,6 +43,18 @@ def _devices(listed: object) -> list[tuple[int, str]]:
     entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
     numbered = [(integer(entry.get("id")), _word(entry.get("name")) or "") for entry in entries]
     return [(number, name) for number, name in numbered if number is not None]
+
+
+def _limits(listed: object) -> list[DeviceLimits]:
+    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    found = []
+    for entry in entries:
+        number, memory = integer(entry.get("id")), integer(entry.get("totalGlobalMem"))
+        major, minor = integer(entry.get("computeMajor")), integer(entry.get("computeMinor"))
+        capability = None if major is None else 10 * major + (minor or 0)
+        if number is not None:
+            found.append(DeviceLimits(number, memory, capability))
+    return found
 
 
 def _groups(listed: object) -> list[ProcessGroup]:
