@@ -59,7 +59,7 @@ class _Reading:
         tables = self.tables.finish()
         if not tables:
             reason = foreign.without_rows(self.forgiving.phases, self.forgiving.times_as_text, self.entries)
-            raise UnreadableTrace(self.text.path, reason)
+            raise UnreadableTrace(self.text.path, f"{reason}: {self.text.damage}" if self.text.damage else reason)
         if behind and behind.get("traceEvents"):
             self.warnings.append("holds traceEvents twice: only the first was read")
         own = meta.said({**keys, **(behind or {})})

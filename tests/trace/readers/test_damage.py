@@ -235,3 +235,27 @@ def test_many_bad_events_cost_no_more_than_their_text(reading: Reading) -> None:
     assert trace.meta.skipped_events == 20_000
     assert len(trace[DeviceEvents]) == 1
     assert HostEvents not in trace
+
+
+@pytest.mark.parametrize("piece", [1 << 16, 1 << 20])
+def test_false_cuts_among_unusual_events_lose_nothing(
+    reading: Reading, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(cutting, "PIECE", piece)
+    entries = [json.loads(plain(operator(BASE + n, external=n, name='},{"ph":' * (n % 50)))) for n in range(2_000)]
+    for n in (3, 400, 401, 1_999):
+        entries[n]["args"]["External id"] = str(n)
+    text = json.dumps({"traceEvents": entries}, separators=(",", ":")).encode()
+    trace = reading(text)
+    assert sorted(trace[HostEvents].external_id.tolist()) == list(range(2_000))
+    damaged = reading(text.replace(b'"External id":1000}', b'"External id":inf}'))
+    assert (len(damaged[HostEvents]), damaged.meta.skipped_events) == (1_999, 1)
+
+
+def test_name_full_of_false_cuts_is_read(reading: Reading, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cutting, "PIECE", 1 << 16)
+    entries = [json.loads(plain(operator(BASE + n, external=n))) for n in range(500)]
+    entries[250]["name"] = "},{" * 300_000
+    trace = reading(json.dumps({"traceEvents": entries}, separators=(",", ":")).encode())
+    assert sorted(trace[HostEvents].external_id.tolist()) == list(range(500))
+    assert trace.meta.skipped_events == 0
