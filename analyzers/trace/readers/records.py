@@ -253,9 +253,10 @@ def _argument(key: str, value: str | float | UnsetType, names: Names) -> float:
 def _shapes(text: bytes, names: Names) -> float:
     """The position of `Input Dims` in one layout, whatever the file's."""
     try:
-        found = names.add(msgspec.json.format(text, indent=0).decode() if b"\n" in text else text.decode())
+        found = names.add(msgspec.json.format(text, indent=0).decode())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Surprise from None
-    if len(names.raw) < MAX_NAMES:
+    if len(text) <= names.room and len(names.raw) < MAX_NAMES:
+        names.room -= len(text)
         names.raw[text] = found
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import gzip
 import json
 from decimal import Decimal
@@ -210,7 +212,8 @@ def test_rows_of_collectives_hold_over_many_pieces(reading: Any, monkeypatch: py
 
 def test_shapes_are_one_text_whatever_the_layout(reading: Any) -> None:
     events = [operator(BASE, **{"Input Dims": [[2, 3], []]}), operator(BASE), operator(BASE, **{"Input Dims": []})]
-    for text in (kineto(events), json.dumps([json.loads(plain(e)) for e in events], indent=4)):
+    entries = [json.loads(plain(each)) for each in events]
+    for text in (kineto(events), json.dumps(entries, indent=4), json.dumps(entries, separators=(",", ":"))):
         assert names(reading(text), HostEvents, "shapes_id") == ["[[2, 3], []]", "", "[]"]
 
 
@@ -402,6 +405,30 @@ def test_distinct_names_are_capped_and_said(reading: Any, monkeypatch: pytest.Mo
     assert len(trace[HostEvents]) == 50
     assert len(trace.names) <= 11
     assert any("distinct names" in warning for warning in trace.meta.warnings)
+
+
+def test_rows_are_capped_and_said(reading: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rankscope.analyzers.trace.readers.columns.MAX_ROWS", 60)
+    monkeypatch.setattr(cutting, "PIECE", 2_048)
+    trace = reading(kineto([operator(BASE + n) for n in range(100)]))
+    assert 40 < len(trace[HostEvents]) <= 60
+    assert trace.meta.events == 100
+    assert any("rows in a table" in warning for warning in trace.meta.warnings)
+
+
+def test_collector_is_off_while_reading_and_as_before_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    for text, enabled in ((kineto([operator(BASE)]), True), ("{}", True), (kineto([operator(BASE)]), False)):
+        path.write_text(text)
+        states: list[bool] = []
+        (gc.enable if enabled else gc.disable)()
+        try:
+            with contextlib.suppress(UnreadableTrace):
+                read(path, progress=lambda *_, states=states: states.append(gc.isenabled()))
+            assert gc.isenabled() is enabled
+            assert not any(states)
+        finally:
+            gc.enable()
 
 
 def test_no_timed_event_is_a_reason_and_not_a_table(reading: Any) -> None:
