@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from rankscope.analyzers.errors import BadSelection, NothingToRead, UnreadableTrace
 from rankscope.analyzers.findings import OtherRun
 from rankscope.analyzers.loading import sentences
-from rankscope.analyzers.loading.cache import CAP_BYTES, Cache, default_folder
+from rankscope.analyzers.loading.cache import CAP_BYTES, Cache, alike, default_folder
 from rankscope.analyzers.loading.discovery import discover, shown
 from rankscope.analyzers.loading.ranks import Capture, captures
 from rankscope.analyzers.loading.reading import Progress, Reading
@@ -49,7 +49,7 @@ def load_run(paths: Sequence[str], options: LoadOptions | None = None, progress:
     reading = Reading(options.record, cache, options.jobs, progress, refused)
     first: str | None = None
     while heads:
-        kept, copies = without_copies(captures(heads))
+        kept, copies = without_copies(captures(heads), alike)
         among = runs(kept)
         run = (first and holding(among, first)) or chosen(among, options.run)
         wanted = _wanted(run, options.ranks)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache as once
 from pathlib import Path
+from typing import BinaryIO
 
 from rankscope.analyzers.loading.container import Buffer
 
@@ -48,9 +49,7 @@ class Cache:
         with open(path, "rb") as file:
             seen = os.fstat(file.fileno())
             digest.update(f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_ino}\n".encode())
-            digest.update(file.read(_END_BYTES))
-            file.seek(max(0, seen.st_size - _END_BYTES))
-            digest.update(file.read(_END_BYTES))
+            digest.update(_ends(file, seen.st_size))
         return digest.hexdigest()
 
     def read(self, name: str) -> bytes | None:
@@ -130,6 +129,16 @@ class Cache:
             self.folder = None
 
 
+def alike(path: str, other: str) -> bool:
+    """Whether two files have one size, beginning and end."""
+    try:
+        with open(path, "rb") as one, open(other, "rb") as two:
+            size = os.fstat(one.fileno()).st_size
+            return size == os.fstat(two.fileno()).st_size and _ends(one, size) == _ends(two, size)
+    except OSError:
+        return False
+
+
 def default_folder() -> str | None:
     """`$XDG_CACHE_HOME/rankscope`, else `~/.cache/rankscope`; None for a user without a home."""
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -146,6 +155,12 @@ def source_digest(*patterns: str) -> str:
     for source in sorted({path for pattern in patterns for path in base.glob(pattern)}):
         digest.update(f"{source.relative_to(base)}\n".encode() + source.read_bytes())
     return digest.hexdigest()
+
+
+def _ends(file: BinaryIO, size: int) -> bytes:
+    begin = file.read(_END_BYTES)
+    file.seek(max(0, size - _END_BYTES))
+    return begin + file.read(_END_BYTES)
 
 
 def _refusal(folder: str) -> str | None:

@@ -6,7 +6,7 @@ import os
 import re
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -72,22 +72,29 @@ def holding(found: Sequence[RunFiles], path: str) -> RunFiles | None:
     return next((run for run in found if any(c.path == path for c in run.captures)), None)
 
 
-def without_copies(captures: Sequence[Capture]) -> tuple[list[Capture], list[tuple[Capture, Capture]]]:
+def without_copies(
+    captures: Sequence[Capture], alike: Callable[[str, str], bool]
+) -> tuple[list[Capture], list[tuple[Capture, Capture]]]:
     """The captures without second files of one process and first event, and each copy with what it is a copy of.
 
-    Files that state different ranks are no copies, and neither are files of which none states a rank.
+    Files that state different ranks are no copies, and neither are files of which none states a rank, or in different
+    folders files that are not `alike`: simulated runs repeat times and processes.
     """
-    seen: dict[tuple[object, ...], Capture] = {}
+    seen: dict[tuple[object, ...], list[Capture]] = defaultdict(list)
     copies: dict[str, Capture] = {}
     for capture in sorted(captures, key=lambda c: c.rank is None):  # stable: those with a rank first
-        process = (capture.host, capture.pid, capture.started_ns)
         if capture.pid is None or capture.started_ns is None:
             continue
-        original = seen.get((*process, capture.rank)) if capture.rank is not None else seen.get(process)
-        if original is not None:
-            copies[capture.path] = original
-        elif capture.rank is not None:
-            seen[*process, capture.rank] = seen[process] = capture
+        process = (capture.host, capture.pid, capture.started_ns)
+        candidates = seen[process] if capture.rank is None else seen[*process, capture.rank]
+        for original in candidates:
+            if original.folder == capture.folder or alike(original.path, capture.path):
+                copies[capture.path] = original
+                break
+        else:
+            if capture.rank is not None:
+                seen[process].append(capture)
+                seen[*process, capture.rank].append(capture)
     kept = [c for c in captures if c.path not in copies]
     return kept, [(c, copies[c.path]) for c in captures if c.path in copies]
 

@@ -157,6 +157,21 @@ def test_a_copy_of_a_file_is_left_out_and_named(tmp_path: Path) -> None:
     assert len(run.ranks) == 1 and run.other_runs == () and said(run, "copy")
 
 
+def test_a_file_beside_its_compressed_self_is_read_once(tmp_path: Path) -> None:
+    write(tmp_path / "rank0.json", 0, 1)
+    write(tmp_path / "rank0.json.gz", 0, 1)
+    run = load(tmp_path)
+    assert len(run.ranks) == 1 and run.other_runs == () and said(run, "rank0.json.gz", "copy")
+
+
+def test_a_copied_folder_is_left_out_and_a_different_run_at_the_same_instant_is_not(tmp_path: Path) -> None:
+    for folder, kernel_ns in (("a", 500_000), ("b", 500_000), ("c", 700_000)):
+        for rank in range(2):
+            write(tmp_path / folder / f"rank{rank}.json", rank, kernel_ns=kernel_ns)
+    run = load(tmp_path)
+    assert len(run.ranks) == 2 and len(run.other_runs) == 1 and len(said(run, "copy")) == 2
+
+
 def test_names_that_are_not_text_are_read_and_shown_escaped(tmp_path: Path) -> None:
     os.rename(write(tmp_path / "rank0.json"), os.path.join(os.fsencode(tmp_path), b"rank0-\xff.json"))
     run = load(tmp_path)

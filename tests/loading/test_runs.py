@@ -111,13 +111,21 @@ def test_files_that_do_not_say_when_they_began_are_divided_by_name() -> None:
 
 
 def test_a_second_file_of_the_same_capture_is_a_copy() -> None:
-    original, copy = capture(0), replace(capture(0), path="/t/copy.json")
-    assert without_copies([original, copy, capture(1)]) == ([original, capture(1)], [(copy, original)])
+    original, copy = capture(0), replace(capture(0), path="/t/run/copy.json")
+    found = [original, copy, capture(1)]
+    assert without_copies(found, lambda one, other: False) == ([original, capture(1)], [(copy, original)])
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_in_another_folder_only_a_file_of_the_same_content_is_a_copy(alike: bool) -> None:
+    original, other = capture(0), capture(0, folder="/t/other")
+    kept, copies = without_copies([original, other], lambda one, two: alike)
+    assert (kept, copies) == (([original], [(other, original)]) if alike else ([original, other], []))
 
 
 def test_ranks_that_begin_at_the_same_instant_in_processes_of_one_number_are_no_copies() -> None:
     found = [capture(rank, pid=1) for rank in range(4)]
-    assert without_copies(found) == (found, [])
+    assert without_copies(found, lambda one, other: True) == (found, [])
 
 
 def test_the_newest_whole_run_is_chosen_and_an_incomplete_newer_one_is_not() -> None:
