@@ -24,6 +24,7 @@ from rankscope.analyzers.trace.tables import DeviceAnnotations, DeviceEvents, Fl
 
 GAP = re.compile(r"[\s,]*")
 NEXT_EVENT = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|ts)")')
+WHOLE = re.compile(r"-?[0-9]{1,19}")
 END_DIGITS = re.compile(r"(\d{1,18})$")
 CHUNK = 1 << 16
 Row = dict[str, Any]
@@ -100,7 +101,7 @@ class ForgivingTier:
                 continue
             of_table = rows.setdefault(kind.table, [])
             of_table.append(row)
-            if kind.collectives and any(key in args for key in _COLLECTIVE_KEYS):
+            if kind.collectives and not _COLLECTIVE_KEYS.isdisjoint(args):
                 found = collectives.setdefault(kind.table, Collectives(kind.table is DeviceEvents))
                 found.rows.append(len(of_table) - 1)
                 self._arguments(args, found.values)
@@ -145,7 +146,8 @@ class ForgivingTier:
                 return None
             row["dur_ns"] = duration
         for column, keys in kind.numbers.items():
-            row[column] = next((number for key in keys if (number := integer(args.get(key))) is not None), None)
+            number = integer(args.get(keys[0]))
+            row[column] = integer(args.get(keys[-1])) if number is None else number
         if kind is not MEMORY and not self._track(event, row, kind):
             return None
         if kind.table is Flows:
@@ -182,13 +184,15 @@ class ForgivingTier:
             found[column].append(float(number) if number is not None and exact else float("nan"))
 
 
-_COLLECTIVE_KEYS = (*TEXTS.values(), *COUNTS.values())
+_COLLECTIVE_KEYS = frozenset((*TEXTS.values(), *COUNTS.values()))
 
 
 def integer(value: object) -> int | None:
     """A whole number of 64 bits, also written as text or with a point; None for anything else."""
+    if type(value) is int:
+        return value if -(2**63) <= value < 2**63 else None
     if isinstance(value, str):
-        if not re.fullmatch(r"-?\d{1,19}", value):
+        if not WHOLE.fullmatch(value):
             return None
         value = int(value)
     elif isinstance(value, float | Decimal) and -(2**63) < value < 2**63 and value == int(value):
