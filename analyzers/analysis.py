@@ -17,12 +17,17 @@ from rankscope.analyzers.intervals import Bools, Ints
 from rankscope.analyzers.rank_record import RankRecord
 from rankscope.analyzers.row_times import STEP, Exemplars, RowTimes
 from rankscope.analyzers.run import Run
-from rankscope.analyzers.splits import LaneSplit, Splits, split_lane, split_records
+from rankscope.analyzers.splits import LaneSplit, Splits, split_lane, split_records, worth_hiding_of
 from rankscope.analyzers.step_matrix import StepMatrix, step_of
 from rankscope.analyzers.traffic import GroupTime
 from rankscope.analyzers.waits import Waits, charge_waits
 
 Floats = npt.NDArray[np.float64]
+
+
+def typical(values: Floats) -> Floats:
+    """Per row of a matrix by (place, step) the median over the steps that are there; 0 where there is none."""
+    return np.array([np.nanmedian(v) if not np.isnan(v).all() else 0.0 for v in values])
 
 
 class Place(NamedTuple):
@@ -131,8 +136,16 @@ class Analysis:
 
     def by_place(self, name: str) -> Floats:
         """Per place the median over usable steps; 0 where a place has none."""
-        values = self.part(name)
-        return np.array([np.nanmedian(v) if not np.isnan(v).all() else 0.0 for v in values])
+        return typical(self.part(name))
+
+    def worth_hiding_of(self, chosen: Bools) -> Floats:
+        """What better overlap of some collectives alone returns, by (place, usable step). `chosen`: which pool records."""
+        values = [
+            worth_hiding_of(self.matches, self.splits, self.records[lane], lane, split, chosen)
+            for lane, parts in enumerate(self.lanes)
+            for split in parts
+        ]
+        return self._matrix.placed(values)[:, self.usable]
 
     # ---- who made whom wait ------------------------------------------------------------------------------------------
 

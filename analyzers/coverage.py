@@ -7,7 +7,7 @@ from typing import Final
 
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.collective_records import CollectiveRecords
-from rankscope.analyzers.findings import Signal
+from rankscope.analyzers.findings import MissingSignal, Signal
 from rankscope.analyzers.rank_record import RankRecord
 
 ACTIVITIES: Final = "torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -61,6 +61,12 @@ _SIGNALS: Final[tuple[tuple[str, str, str, Callable[[RankRecord], bool]], ...]] 
     ),
     ("memory", "allocations over time", "torch.profiler.profile(profile_memory=True)", lambda r: r.facts.has_memory),
 )
+
+
+def need_launches(analysis: Analysis) -> None:
+    """MissingSignal unless some rank recorded device activity with its runtime calls."""
+    if not any(record.facts.has_device and record.facts.has_runtime for record in analysis.records):
+        raise MissingSignal("no device activity with its runtime calls was recorded", ACTIVITIES)
 
 
 def coverage(analysis: Analysis) -> list[Signal]:

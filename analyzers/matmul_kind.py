@@ -1,66 +1,66 @@
 """What kind of matrix product a kernel computes, by its name: on tensor cores, in full fp32, on unaligned operands.
 
-Decided once per distinct name, never per event. cuBLAS, cuBLASLt, cuDNN and CUTLASS write type, instruction and
-alignment into their kernels' names.
+Decided once per distinct name, never per event. cuBLAS, cuDNN and CUTLASS write operand type, instruction and alignment
+into their kernels' names; AMD's libraries do not, and are never judged.
 """
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Sequence
 from typing import Final
 
-# The instruction's shape (s16816, h884, i8816), its generation (hmma, gmma, tensorop, wmma), or a family that has no
-# other kernels (nvjet, FlashAttention's forward and backward, cuDNN's xmma kernels). After torch-tb-profiler's list.
+import numpy as np
+import numpy.typing as npt
+
+# The instruction's shape (s16816, h884, i8816) or generation (hmma, gmma, tensorop, wmma), the operands' type (tf32), or
+# a family that has no other kernels (nvjet, FlashAttention, cuDNN's xmma). After torch-tb-profiler's list.
 _TENSOR_CORES: Final = re.compile(
-    r"[shi](?:884|1688|8816|16816|16832|161616)|hmma|gmma|imma|qmma|tensorop|wmma|tf32|nvjet|flash_(?:fwd|bwd)"
-    r"|cutlass3x|fmha|s64x\d|x128x|sm(?:90|100|120)_\w*gemm|xmma_(?!.*simt)|conv1x1|conv2d_c1_k1|c1_k1"
-    r"|first_layer_wgrad_kernel|direct_group|dgrad_1x1_stride_2x2",
+    r"[shi](?:884|1688|8816|16816|16832|161616)|[hgiq]mma_|_(?:w|h)?mma_|_tensorop_|tf32|nvjet|flash_(?:fwd|bwd)"
+    r"|cutlass3x|fmha|sm(?:90|100|103|120)_\w*gemm|xmma_(?!.*simt)|conv1x1|conv2d_c1_k1|c1_k1"
+    r"|first_layer_wgrad_kernel|direct_group|dgrad_1x1_stride_2x2|ImplicitGemmMultistage",
     re.IGNORECASE,
 )
+_FP32: Final = re.compile(r"(?<![a-z0-9])sgemm|_sgemm|scudnn|f32f32_f32f32\w*simt", re.IGNORECASE)
 _CONVOLUTION: Final = re.compile(r"conv|cudnn|fprop|dgrad|wgrad|winograd", re.IGNORECASE)
-_FP32: Final = re.compile(r"(?<![a-z0-9])sgemm|simt_sgemm|scudnn|convolve_sgemm|f32f32_f32f32\w*simt|gemmsn_\w*float", re.I)
-_HALF: Final = re.compile(r"bf16|f16|half|(?<![a-z])h(?:gemm|884|1688|16816)|s884|s16816", re.IGNORECASE)
+_CONVOLUTION_WORK: Final = re.compile(r"winograd\w*|(?:wgrad|dgrad)_\w*engine", re.IGNORECASE)
+_HALF: Final = re.compile(r"bf16|f16|(?<![a-z])h(?:884|1688|16816)|s884", re.IGNORECASE)
 _ALIGNMENT: Final = re.compile(r"(?:align|ldg)(\d{1,2})(?!\d)", re.IGNORECASE)
+_AMD: Final = re.compile(r"_xdl|gtcx")
 ALIGNED: Final = 8  # elements of two bytes: the 16 bytes that one load moves
-MATMUL_OPERATORS: Final = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_addmm_activation"})
 
 
-def uses_tensor_cores(name: str) -> bool:
-    """A kernel that computes on tensor cores."""
-    return _TENSOR_CORES.search(name) is not None
+TENSOR_CORES, ELIGIBLE, FP32_MATMUL, UNALIGNED = 1, 2, 4, 8  # bits of `traits`
+_NEVER: Final = ("void at::native::", "Memcpy", "Memset", "nccl", "Cijk_", "igemm_")
 
 
-def is_fp32(name: str) -> bool:
-    """A matrix product or convolution in full fp32, without tensor cores."""
-    return _FP32.search(name) is not None and not uses_tensor_cores(name)
+def traits(name: str) -> int:
+    """Which of the bits above hold for a compute kernel.
 
-
-def is_fp32_matmul(name: str) -> bool:
-    """A matrix product in full fp32; convolutions, which have a switch of their own, are none."""
-    return is_fp32(name) and _CONVOLUTION.search(name) is None
-
-
-def is_half_matmul(name: str) -> bool:
-    """A matrix product of two-byte operands on tensor cores."""
-    return "gemm" in name.lower() and _HALF.search(name) is not None and uses_tensor_cores(name)
-
-
-def stated_alignment(name: str) -> int | None:
-    """How many elements the kernel loads at once, where its name says so (`align8`, `ldg8`)."""
-    found = _ALIGNMENT.search(name)
-    return int(found[1]) if found else None
-
-
-def is_unaligned(shapes: str) -> bool:
-    """`Input Dims` whose matrices have a size in their last two dimensions that is no multiple of 8; vectors do not
-    count.
+    TENSOR_CORES: it computes on them. ELIGIBLE: a matrix product or convolution in full fp32. FP32_MATMUL: the matrix
+    products among these; convolutions have a switch of their own. UNALIGNED: a matrix product of two-byte operands that
+    cannot load 16 bytes at once (`align1`, `ldg2`).
     """
-    try:
-        listed = json.loads(shapes)
-    except ValueError:
-        return False
-    if not isinstance(listed, list):
-        return False
-    sizes = [size for dims in listed if isinstance(dims, list) and len(dims) >= 2 for size in dims[-2:]]
-    return any(isinstance(size, int) and size > 1 and size % ALIGNED for size in sizes)
+    if name.startswith(_NEVER) or _AMD.search(name):
+        return 0
+    if _TENSOR_CORES.search(name):
+        return TENSOR_CORES | (UNALIGNED if _is_unaligned(name) else 0)
+    if _FP32.search(name):
+        return ELIGIBLE | (0 if _CONVOLUTION.search(name) else FP32_MATMUL)
+    return ELIGIBLE if _CONVOLUTION_WORK.search(name) else 0
+
+
+def _is_unaligned(name: str) -> bool:
+    stated = _ALIGNMENT.search(name)
+    return stated is not None and int(stated[1]) < ALIGNED and "gemm" in name and _HALF.search(name) is not None
+
+
+def all_traits(name_ids: npt.NDArray[np.integer], names: Sequence[str]) -> npt.NDArray[np.int8]:
+    """The traits of many kernels, deciding each distinct name once."""
+    if not len(name_ids):
+        return np.zeros(0, np.int8)
+    present: list[int] = np.flatnonzero(np.bincount(name_ids)).tolist()
+    table = np.zeros(present[-1] + 1, np.int8)
+    table[present] = [traits(names[position]) for position in present]
+    found: npt.NDArray[np.int8] = table[name_ids]
+    return found

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from rankscope.analyzers.analysis import Analysis
-from rankscope.analyzers.findings import Evidence, Finding, Severity
+from rankscope.analyzers.findings import Evidence, Finding, Kind, Severity
 from rankscope.analyzers.quantities import duration, share
 
 SILENT: Final = 0.01  # of the step; below it no rule of kind `time` speaks
@@ -81,6 +81,36 @@ def time_finding(
             f"The step takes {duration(max(step - cost_ns, 0))} instead of {duration(step)} at best; costs overlap, "
             "so they do not add."
         ),
+    )
+
+
+def unpriced(
+    analysis: Analysis,
+    kind: Kind,
+    severity: Severity,
+    *,
+    message: str,
+    evidence: Sequence[Evidence],
+    advice: str,
+    where: str,
+    expected: str,
+    ranks: Sequence[int] = (),
+) -> Finding:
+    """A finding of kind `risk` or `validity`, which has no price."""
+    return Finding(
+        rule="",
+        kind=kind,
+        severity=severity,
+        message=message,
+        ranks=list(ranks),
+        steps=analysis.steps,
+        cost_ns=None,
+        cause=None,
+        confidence=confidence(analysis),
+        evidence=list(evidence),
+        advice=advice,
+        where=where,
+        expected=expected,
     )
 
 

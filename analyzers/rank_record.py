@@ -36,6 +36,8 @@ from rankscope.analyzers.steps import Marks, device_windows, host_windows, marks
 from rankscope.analyzers.trace.model import Trace, TraceMeta
 from rankscope.analyzers.trace.table import Table
 from rankscope.analyzers.trace.tables import MemoryEvents, PythonFunctions, RuntimeCalls
+from rankscope.analyzers.training_ranges import TrainingRanges, training_ranges
+from rankscope.analyzers.work_signals import work_signals
 
 T = TypeVar("T", bound=Table)
 
@@ -65,6 +67,8 @@ class RecordFacts:
     has_stacks: bool
     has_memory: bool
     has_device: bool
+    has_profiler: bool  # rows of category `overhead`
+    wrappers: tuple[str, ...]  # what wraps the model: see training_ranges
     gc_recordable: bool  # stacks are there, so a GC range would have been seen where torch records it
     peers: list[Peers]  # rank is filled in by the loader
 
@@ -92,6 +96,7 @@ def rank_record(trace: Trace, options: RecordOptions | None = None) -> RankRecor
     extent = timed_extent(trace, hygiene)
     found = marks(trace, hygiene)
     host = host_activity(trace, hygiene, found.tid, options.checkpoint)
+    ranges = training_ranges(trace, hygiene, host)
     work = device_work(trace, hygiene, options.communication)
     interned = Interned()
     if extent is None:
@@ -104,16 +109,23 @@ def rank_record(trace: Trace, options: RecordOptions | None = None) -> RankRecor
         records = host_records(trace, hygiene, interned)
         rows = [host_time(trace, hygiene, host_windows(found, extent), host, Spans(records.start_ns, records.end_ns))]
     tables: dict[type[Table], Table] = {
-        RowTimes: _row_times(trace, host, found, rows, work),
+        RowTimes: _row_times(trace, host, ranges, found, rows, work),
         Exposed: _exposed(rows),
         CollectiveRecords: records,
         KernelTotals: _kernel_totals(trace, work, interned),
         Exemplars: _exemplars(trace, host, rows, work, interned),
     }
-    return RankRecord(trace.meta, _facts(trace, hygiene, extent, found, host, work), interned.texts, tables)
+    return RankRecord(trace.meta, _facts(trace, hygiene, extent, found, host, ranges, work), interned.texts, tables)
 
 
-def _row_times(trace: Trace, host: HostActivity, found: Marks, rows: list[RowTime], work: list[DeviceWork]) -> RowTimes:
+def _row_times(
+    trace: Trace,
+    host: HostActivity,
+    ranges: TrainingRanges,
+    found: Marks,
+    rows: list[RowTime],
+    work: list[DeviceWork],
+) -> RowTimes:
     if not rows:
         return RowTimes.empty()
     parts: dict[str, list[Ints]] = {name: [] for name in RowTimes.declared}
@@ -121,9 +133,10 @@ def _row_times(trace: Trace, host: HostActivity, found: Marks, rows: list[RowTim
         n = len(row.windows.labels)
         columns = {name: np.zeros(n, np.int64) for name in RowTimes.declared}
         columns |= {name: row.parts[name] for name in PARTS}
-        columns |= signals.host_counts(trace, host, found, row)
+        columns |= signals.host_counts(trace, host, ranges, found, row)
         if work:
             columns |= signals.device_counts(trace, work[index], row)
+            columns |= work_signals(trace, work[index], row, host, ranges)
         labels = row.windows.labels
         columns["device"] = np.full(n, row.device or 0)
         columns["label"] = np.array([_label(x) for x in labels])
@@ -198,6 +211,7 @@ def _facts(
     extent: tuple[int, int] | None,
     found: Marks,
     host: HostActivity,
+    ranges: TrainingRanges,
     work: list[DeviceWork],
 ) -> RecordFacts:
     return RecordFacts(
@@ -214,6 +228,8 @@ def _facts(
         has_stacks=PythonFunctions in trace,
         has_memory=MemoryEvents in trace,
         has_device=bool(work),
+        has_profiler=ranges.has_profiler,
+        wrappers=ranges.wrappers,
         gc_recordable=PythonFunctions in trace,
         peers=[
             Peers(

@@ -12,11 +12,14 @@ from rankscope.analyzers.launches import DeviceWork
 from rankscope.analyzers.steps import Marks
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.tables import DeviceEvents
+from rankscope.analyzers.training_ranges import TrainingRanges
 
 TOP = 5  # exemplars of a kind
 
 
-def host_counts(trace: Trace, host: HostActivity, found: Marks, row: RowTime) -> dict[str, Ints]:
+def host_counts(
+    trace: Trace, host: HostActivity, ranges: TrainingRanges, found: Marks, row: RowTime
+) -> dict[str, Ints]:
     """Per window of the row: host calls, counted by the host's own marks, since a device's windows lag behind its host."""
     bounds = host_bounds(found, row)
     names = trace.names
@@ -32,6 +35,11 @@ def host_counts(trace: Trace, host: HostActivity, found: Marks, row: RowTime) ->
         "loader_calls": _count(host.loader.start[main], bounds),
         "single_process_calls": _count(host.loader.start[main & single], bounds),
         "checkpoint_calls": _count(host.checkpoint.start, bounds),
+        "single_tensor_calls": _count(ranges.single_tensor, bounds),
+        "many_tensor_calls": _count(ranges.many_tensors, bounds),
+        "zero_calls": _count(ranges.zeroed, bounds),
+        "loop_iterations": _count(ranges.iterations, bounds),
+        "compiles": _count(ranges.compiles, bounds),
     }
 
 

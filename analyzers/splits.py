@@ -144,6 +144,21 @@ def divided(matches: Matches, splits: Splits, records: Ints, exposed: Spans) -> 
     return transfer, unsplit, subtract(subtract(exposed, transfer), unsplit)
 
 
+def worth_hiding_of(
+    matches: Matches, splits: Splits, record: RankRecord, lane: int, part: LaneSplit, chosen: Bools
+) -> Ints:
+    """`part.worth_hiding` of some collectives alone. `chosen`: which pool records; overlaps with others count."""
+    pool, table, exposed = matches.pool, record[RowTimes], record[Exposed]
+    device = int(table.device[part.rows[0]]) if len(part.rows) else 0
+    mine = np.flatnonzero(chosen & (pool.lane == lane))
+    mine = mine[record[CollectiveRecords].device[pool.row[mine]] == device]
+    here = (exposed.device == device) & (exposed.late == 0)
+    shown = union(Spans(exposed.start_ns[here] + record.meta.base_ns, exposed.end_ns[here] + record.meta.base_ns))
+    bounds = np.concatenate((table.begin_ns[part.rows], table.end_ns[part.rows][-1:])) + record.meta.base_ns
+    transfer, unsplit, _ = divided(matches, splits, mine, shown)
+    return within(union(transfer, unsplit), bounds)
+
+
 def _divide(
     matches: Matches,
     splits: Splits,

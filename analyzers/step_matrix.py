@@ -29,7 +29,10 @@ class StepMatrix:
 
     def of(self, name: str) -> Floats:
         """One part or count; NaN where a place lacks the step or it is partial. Names: see `Analysis.part`."""
-        values = [self._values(name, lane, split) for lane, parts in enumerate(self.lanes) for split in parts]
+        return self.placed([self._values(name, lane, split) for lane, parts in enumerate(self.lanes) for split in parts])
+
+    def placed(self, values: Sequence[Ints]) -> Floats:
+        """One array a place, with a value for each of its rows; NaN as in `of`."""
         result = np.full((len(values), len(self.columns)), np.nan)
         if values:
             place, column, flat = self._cells

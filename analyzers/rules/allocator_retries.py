@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rankscope.analyzers.analysis import Analysis
-from rankscope.analyzers.coverage import ACTIVITIES
-from rankscope.analyzers.findings import Evidence, Finding, MissingSignal
+from rankscope.analyzers.coverage import need_launches
+from rankscope.analyzers.findings import Evidence, Finding
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding
 
 TITLE = "Allocator retries"
@@ -24,8 +24,7 @@ CALLS = 0  # a step after warm-up; source: torchtitan's metrics, which warn of n
 
 def check(analysis: Analysis) -> Iterator[Finding]:
     """Report allocator calls that the device waits for."""
-    if not any(record.facts.has_device and record.facts.has_runtime for record in analysis.records):
-        raise MissingSignal("no device activity with its runtime calls was recorded", ACTIVITIES)
+    need_launches(analysis)
     cost, calls = analysis.cost_ns("allocator_ns"), analysis.cost_ns("allocator_calls")
     if calls <= CALLS or step_share(analysis, cost) <= SILENT:
         return

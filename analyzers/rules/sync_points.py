@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rankscope.analyzers.analysis import Analysis
-from rankscope.analyzers.coverage import ACTIVITIES
-from rankscope.analyzers.findings import Evidence, Finding, MissingSignal
+from rankscope.analyzers.coverage import need_launches
+from rankscope.analyzers.findings import Evidence, Finding
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding
 from rankscope.analyzers.quantities import count
 
@@ -27,8 +27,7 @@ DEVICE_SYNCS = 1  # a step in steady state; source: Nsight Systems' cuda_api_syn
 
 def check(analysis: Analysis) -> Iterator[Finding]:
     """Report the refills after blocking calls."""
-    if not any(record.facts.has_device and record.facts.has_runtime for record in analysis.records):
-        raise MissingSignal("no device activity with its runtime calls was recorded", ACTIVITIES)
+    need_launches(analysis)
     cost = analysis.cost_ns("sync_ns")
     of_step = step_share(analysis, cost)
     copies, steps = analysis.cost_ns("device_to_host_copies"), max(len(analysis.usable), 1)
