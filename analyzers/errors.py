@@ -22,3 +22,10 @@ class NothingToRead(RankscopeError):
 
 class BadSelection(RankscopeError):
     """The ranks, steps, run or rules asked for do not exist or cannot be understood."""
+
+
+class MissingExtra(RankscopeError):
+    """Something asked for needs a package that is not installed; the message says which and how to get it."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f"{what} needs {package}, which is not installed: pip install 'rankscope[{extra}]'")

@@ -55,7 +55,7 @@ def load(
         if not any(step in steps for step in recorded):
             has = f"has steps {spans(recorded)}" if recorded else "has no step marks"
             raise BadSelection(f"none of the steps asked for is in run {found.id}, which {has}")
-    return Run(analyse(found, steps), trace_of(found, places, options))
+    return Run(analyse(found, steps), record, trace_of(found, places, options))
 
 
 def diagnose(

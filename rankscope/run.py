@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from rankscope.analyzers.analysis import Analysis
     from rankscope.analyzers.findings import Diagnosis
+    from rankscope.analyzers.rank_record import RecordOptions
     from rankscope.analyzers.trace.model import Trace
+    from rankscope.reports.exports.source import Source
 
 Method = TypeVar("Method", bound=Callable[..., object])
 
@@ -62,6 +64,7 @@ class Run:
     """One run. Everything is computed when it is first asked for; `read` gives one rank's whole trace."""
 
     analysis: Analysis
+    options: RecordOptions  # what was added to the tables of names
     read: Callable[[int], Trace] = field(repr=False)
 
     @property
@@ -149,6 +152,12 @@ class Run:
     def tables(self) -> dict[str, Table]:
         """All tables by name as columns of numpy, operators too: what the exports write."""
         return results.results(self.analysis, self.diagnose()) | {"operators": self.operator_table}
+
+    def source(self) -> Source:
+        """What `rankscope.reports.exports` writes from."""
+        from rankscope.reports.exports.source import Source
+
+        return Source(self.analysis, self.diagnose(), self.options, self.read)
 
     @cached_property
     def operator_table(self) -> OperatorTable:

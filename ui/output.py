@@ -8,9 +8,10 @@ import shutil
 import stat
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, BinaryIO, Self, TextIO
 
 from rankscope.analyzers.errors import RankscopeError
 
@@ -118,14 +119,30 @@ def _forgiving(stream: TextIO) -> TextIO:
 
 
 def _to_file(content: bytes, path: str) -> None:
+    with _replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def whole_file(path: str) -> Iterator[BinaryIO]:
+    """A file to write bytes to, there whole or not at all. Raises Unwritable."""
+    try:
+        with _replacing(os.path.realpath(path)) as file:
+            yield file
+    except OSError as error:
+        raise Unwritable(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def _replacing(path: str) -> Iterator[BinaryIO]:
     if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
         with open(path, "wb") as device:  # a device or a pipe is written to, not replaced; a folder refuses
-            device.write(content)
+            yield device
         return
     descriptor, unfinished = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".rankscope-")
     try:
         with open(descriptor, "wb") as file:
-            file.write(content)
+            yield file
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(unfinished, 0o666 & ~mask)

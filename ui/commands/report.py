@@ -27,6 +27,7 @@ from rankscope.ui import output
 
 if TYPE_CHECKING:
     from rankscope.analyzers.findings import Diagnosis
+    from rankscope.run import Run
 
 FORMATS = ("terminal", "html", "json")
 NAMED = 10  # damaged files that --strict names
@@ -35,14 +36,32 @@ MOST_NUMBERS = 1_000_000  # ranks or steps that one option may list
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    selection(parser)
     add = parser.add_argument
-    add("paths", nargs="+", metavar="PATH", help="trace files, folders or patterns")
     add("--format", choices=FORMATS, help="default: by the name of -o, else terminal")
     add("-o", "--output", metavar="FILE", help="write there instead of to standard output")
+    add("--rules", type=_words, metavar="LIST", help="only these rules; `rankscope rules` lists them")
+    add(
+        "--fail-on",
+        choices=("warning", "critical", "never"),
+        default="never",
+        help="exit with 1 on such findings (default: never)",
+    )
+    add("--gpu-hour-price", type=_price, metavar="X", help="price findings in money as well, at X a GPU-hour")
+    add(
+        "--strict",
+        action="store_true",
+        help="exit with 2 when a file is unreadable, truncated or damaged, after the report",
+    )
+
+
+def selection(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of every command that reads a run."""
+    add = parser.add_argument
+    add("paths", nargs="+", metavar="PATH", help="trace files, folders or patterns")
     add("--ranks", type=numbers, metavar="LIST", help="only these ranks, such as 0,8-15")
     add("--steps", type=numbers, metavar="LIST", help="only these ProfilerStep numbers, such as 3-10")
     add("--run", metavar="ID", help="which of several runs; ids are listed in the report, their beginning is enough")
-    add("--rules", type=_words, metavar="LIST", help="only these rules; `rankscope rules` lists them")
     add(
         "--jobs",
         type=_positive,
@@ -65,33 +84,27 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--no-cache", action="store_true", help="neither use nor keep what was read before")
     add("--cache-dir", metavar="DIR", help="keep the cache there (default: $XDG_CACHE_HOME/rankscope)")
-    add(
-        "--fail-on",
-        choices=("warning", "critical", "never"),
-        default="never",
-        help="exit with 1 on such findings (default: never)",
-    )
-    add("--gpu-hour-price", type=_price, metavar="X", help="price findings in money as well, at X a GPU-hour")
-    add(
-        "--strict",
-        action="store_true",
-        help="exit with 2 when a file is unreadable, truncated or damaged, after the report",
-    )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Make the report."""
+def loaded(args: argparse.Namespace) -> Run:
+    """The run that was selected, with a progress bar while it is read."""
     from rankscope import load
-    from rankscope.analyzers.rules import load_rules
 
-    load_rules(args.rules)  # a rule that does not exist is said before anything is read
     with output.Bar() as bar:
-        found = load(
+        return load(
             *args.paths, ranks=args.ranks, steps=args.steps, run=args.run, jobs=args.jobs,
             cache=not args.no_cache, cache_dir=args.cache_dir, progress=bar,
             communication=args.communication, checkpoint=args.checkpoint,
         )  # fmt: skip
-        diagnosis = found.diagnose(args.rules, gpu_hour_price=args.gpu_hour_price)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the report."""
+    from rankscope.analyzers.rules import load_rules
+
+    load_rules(args.rules)  # a rule that does not exist is said before anything is read
+    found = loaded(args)
+    diagnosis = found.diagnose(args.rules, gpu_hour_price=args.gpu_hour_price)
     chosen = args.format or by_name(args.output)
     to_file = args.output not in (None, "-")
     output.put(rendered(diagnosis, chosen, to_file=to_file), args.output)
