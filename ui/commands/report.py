@@ -10,6 +10,7 @@ examples:
   rankscope report 'runs/*/rank_*' --run runs-2025  the run whose id begins so
   rankscope report traces/ --ranks 0,8-15           only these ranks (others' waits are then unknown)
   rankscope report traces/ --steps 3-10             only these ProfilerSteps
+  rankscope report traces/ --format markdown        for a ticket or a pull request
   rankscope report traces/ --format json | jq .findings
   rankscope report traces/ --fail-on critical       for scripts: exit status 1 when something critical is found
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from rankscope.analyzers.findings import Diagnosis
     from rankscope.run import Run
 
-FORMATS = ("terminal", "html", "json")
+FORMATS = ("terminal", "html", "markdown", "json")
 NAMED = 10  # damaged files that --strict names
 MOST_NUMBERS = 1_000_000  # ranks or steps that one option may list
 
@@ -123,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
 def by_name(path: str | None) -> str:
     """The format that a file's name asks for."""
     ending = os.path.splitext(path or "")[1].lower()
-    return {".html": "html", ".htm": "html", ".json": "json"}.get(ending, "terminal")
+    return {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown"}.get(ending, "terminal")
 
 
 def rendered(diagnosis: Diagnosis, chosen: str, *, to_file: bool = False) -> str:
@@ -136,6 +137,10 @@ def rendered(diagnosis: Diagnosis, chosen: str, *, to_file: bool = False) -> str
         from rankscope.reports.renderers import html
 
         return html.render(diagnosis)
+    if chosen == "markdown":
+        from rankscope.reports.renderers import markdown
+
+        return markdown.render(diagnosis)
     from rankscope.reports.renderers import terminal
 
     text = terminal.render(diagnosis, width=output.width(), colour=output.colour() and not to_file)
