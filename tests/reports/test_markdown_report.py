@@ -72,7 +72,8 @@ def test_rows_of_a_table_have_as_many_cells_as_its_head(name: str) -> None:
     [
         "@everyone", "see #12 and !34", "a@b.example", "https://evil.example/x", "www.evil.example", "GH<!-- x -->",
         "![x](http://evil)", "[x](http://evil)", "<img src=x>", "a|b|c", "**bold** _it_ ~~gone~~ `code`", "$x^2$",
-        "&lt;b&gt;", "# heading", "- item", "1. item", "12) item", "---", "-", "+ x", "0-3", "1.16 % of it", "> quote", "=====", "http://a@b#c", "line\none\ttwo",
+        "&lt;b&gt;", "# heading", "- item", "1. item", "12) item", "---", "-", "+ x", "0-3", "1.16 % of it",
+        "> quote", "=====", "http://a@b#c", "line\none\ttwo",
     ],
 )  # fmt: skip
 def test_text_stays_text(text: str) -> None:
