@@ -111,6 +111,12 @@ class Analysis:
         """Numbers of the usable steps; empty where the host set no marks."""
         return [step for step in (self.columns[c] for c in self.usable) if step is not None]
 
+    def whole_steps(self) -> dict[int, float]:
+        """Every numbered step that is whole somewhere, usable or not, with its window: the median over places."""
+        windows = self._matrix.of("window_ns")
+        seen = [(n, windows[:, c]) for c, n in enumerate(self.columns) if n is not None]
+        return {n: float(np.nanmedian(window)) for n, window in seen if not np.isnan(window).all()}
+
     @cached_property
     def step_ns(self) -> float:
         """Wall time of a step: the median over usable steps of the median over places."""

@@ -39,6 +39,7 @@ def host_counts(
         "many_tensor_calls": _count(ranges.many_tensors, bounds),
         "zero_calls": _count(ranges.zeroed, bounds),
         "loop_iterations": _count(ranges.iterations, bounds),
+        "cpu_collectives": _count(ranges.cpu_collectives.start, bounds),
         "compiles": _count(ranges.compiles, bounds),
     }
 

@@ -28,10 +28,7 @@ _OPTIMIZER: Final = re.compile(
     r"Optimizer\.step#(?:Adam|AdamW|Adagrad|Adadelta|Adamax|ASGD|NAdam|RAdam|RMSprop|Rprop|SGD|Adafactor)\.step$"
 )
 _ZERO_GRAD: Final = re.compile(r"Optimizer\.zero_grad#\w+\.zero_grad$")
-_COMPILE: Final = re.compile(
-    r"(?:compile\w*|CachingAutotuner\S*|async_compile\S*) \(dynamo_timed\)$|CachingAutotuner\.benchmark_all_configs$"
-    r"|torch/_dynamo/convert_frame\.py\(\d{1,9}\): (?:_compile|compile_inner)$"
-)
+_COMPILED_FRAME: Final = re.compile(r"torch/_dynamo/convert_frame\.py\(\d{1,9}\): (?:_compile|compile_inner)$")
 _WRAPPERS: Final = (
     (DDP, re.compile(r"DistributedDataParallel\.forward|torch(?:\.|::)distributed(?:\.ddp)?(?:\.|::)reducer")),
     (FSDP, re.compile(r"(?:FSDP|fsdp)::|FullyShardedDataParallel")),
@@ -107,8 +104,16 @@ def _code(name: str) -> int:
         return plain or (MANY_TENSORS if name.startswith(("aten::_foreach_", "aten::_fused_")) else 0)
     if name.startswith("gloo:"):
         return CPU_COLLECTIVE
-    patterns = ((OPTIMIZER, _OPTIMIZER), (ZERO_GRAD, _ZERO_GRAD), (COMPILE, _COMPILE))
+    if _is_compilation(name):
+        return COMPILE
+    patterns = ((OPTIMIZER, _OPTIMIZER), (ZERO_GRAD, _ZERO_GRAD))
     return next((code for code, pattern in patterns if pattern.match(name)), 0)
+
+
+def _is_compilation(name: str) -> bool:
+    """A range of torch.compile at work: `entire_frame_compile (dynamo_timed)`, or its frame in a Python stack."""
+    timed = name.endswith(" (dynamo_timed)") and "compile" in name
+    return timed or "CachingAutotuner.benchmark" in name or _COMPILED_FRAME.match(name) is not None
 
 
 def _codes(trace: Trace, events: HostEvents) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:
@@ -139,7 +144,7 @@ def _traced_compiles(trace: Trace) -> Spans:
     if not len(calls):
         return EMPTY
     present: list[int] = np.flatnonzero(np.bincount(calls.name_id)).tolist()
-    ids = [position for position in present if _COMPILE.match(trace.names[position])]
+    ids = [position for position in present if _is_compilation(trace.names[position])]
     rows = np.flatnonzero(np.isin(calls.name_id, ids)) if ids else np.empty(0, np.int64)
     return union(Spans(calls.start_ns[rows], calls.start_ns[rows] + calls.dur_ns[rows]))
 

@@ -18,7 +18,8 @@ from rankscope.analyzers.trace.tables import MemoryEvents
 from rankscope.analyzers.training_ranges import TrainingRanges
 
 TINY_NS: Final = 10_000  # a kernel; source: TraceLens's short-kernel advice (AMD-AGI/TraceLens, Agent/Analysis)
-ON_DEVICE: Final = 1  # MemoryEvents.device_type of allocations on a device
+LONG_NS: Final = 100_000  # a longer gap has another cause; source: the launch-delay outliers of HolisticTraceAnalysis
+ON_CPU: Final = 0  # MemoryEvents.device_type; 1 is CUDA, 6 is HIP
 
 
 def work_signals(
@@ -61,7 +62,7 @@ def _idle(
     starved = gaps.starved()
     told = (starved.end > starved.start) & ~gaps.unexplained
     waiting = Spans(starved.start[told], starved.end[told])
-    before_tiny = ~gaps.unexplained & ~gaps.drain
+    before_tiny = ~gaps.unexplained & ~gaps.drain & (gaps.end - gaps.start <= LONG_NS)
     if len(tiny):
         before_tiny &= tiny[np.minimum(np.searchsorted(tiny, gaps.end), len(tiny) - 1)] == gaps.end
     else:
@@ -107,7 +108,7 @@ def _memory(trace: Trace, device: int, bounds: Ints) -> dict[str, Ints]:
     found = {}
     for column, total in (("allocated_peak_bytes", "total_allocated"), ("reserved_peak_bytes", "total_reserved")):
         rows = np.flatnonzero(
-            events.valid(total) & (events.device_type == ON_DEVICE) & (events.device == device) & events.valid("device")
+            events.valid(total) & (events.device_type != ON_CPU) & (events.device == device) & events.valid("device")
         )
         rows = rows[np.argsort(events.at_ns[rows], kind="stable")]
         found[column] = _peaks(events.at_ns[rows], events.ints(total)[rows], bounds)

@@ -24,6 +24,7 @@ def check(analysis: Analysis) -> Iterator[Finding]:
     """Report a multi-rank run without communication."""
     ranks = max(analysis.run.world_size or 0, len(analysis.ranks))
     communication = any(row.communication_ns or row.communication.overlapped_ns for row in analysis.rows)
+    communication = communication or analysis.cost_ns("cpu_collectives") > 0
     if ranks <= RANKS or len(analysis.matches.pool) or communication or not analysis.rows:
         return
     yield Finding(

@@ -125,7 +125,7 @@ class MemoryEvents(Table):
     address = Column(np.int64, "address", nullable=True)
     total_allocated = Column(np.int64, "allocated on this device afterwards", nullable=True)
     total_reserved = Column(np.int64, "reserved on this device afterwards", nullable=True)
-    device_type = Column(np.int64, "0 CPU, 1 CUDA", nullable=True)
+    device_type = Column(np.int64, "0 CPU, 1 CUDA, 6 HIP", nullable=True)
     device = Column(np.int64, "device index; -1 as written for the CPU", nullable=True)
 
 
