@@ -20,7 +20,7 @@ BASE = 1_767_225_600_000_000_000
 ORIGIN = 4_458_000_000_000_000  # time 0 of a test, after the base
 ASKED = 5 * US  # after a step's begin: when the host launches what it has queued
 FIRST = 20 * US  # after a step's begin: when the first kernel starts
-H100 = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 80_000_000_000, "computeMajor": 9, "computeMinor": 0}
+H100 = {"name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 80_000_000_000, "computeMajor": 9, "computeMinor": 0}
 
 
 class Rank:
@@ -30,7 +30,7 @@ class Rank:
         self.rank, self.world, self.node, self.cpu_only = rank, world, host, cpu_only
         self.begin = 0
         self.events: list[dict[str, Any]] = []
-        self.head: dict[str, Any] = {"deviceProperties": [] if cpu_only else [H100]}
+        self.head: dict[str, Any] = {"deviceProperties": [] if cpu_only else [H100 | {"id": rank}]}
         self._last = 0
         self._seq: dict[str, int] = {}
 
@@ -97,6 +97,13 @@ class Rank:
         }  # fmt: skip
         kernel = "ncclDevKernel_SendRecv" if name.startswith("all_to_all") else "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
         self.kernel(start, end, kernel, stream=20, asked=asked, **(said | args))
+
+    def memory(self, at: int, allocated: int, reserved: int, kind: int = 1) -> None:
+        """What the allocator holds after an allocation; `kind` 0: of the CPU."""
+        said = {"Total Allocated": allocated, "Total Reserved": reserved, "Bytes": 1, "Addr": 1, "Device Type": kind}
+        event = {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 4000, "tid": 4000}
+        where = {"Device Id": self.rank if kind else -1}
+        self.events.append({**event, "ts": (ORIGIN + at) / 1000, "args": said | where})
 
     def fill(self, start: int, end: int, **options: Any) -> None:
         """One kernel from start to end."""
