@@ -15,7 +15,7 @@ import numpy as np
 from rankscope.analyzers import host_kind, kernel_kind
 from rankscope.analyzers.findings import HtaFigures, TbPluginFigures, TraceLensFigures
 from rankscope.analyzers.hygiene import Hygiene
-from rankscope.analyzers.intervals import EMPTY, Bools, Spans, clip, intersect, subtract, total, union
+from rankscope.analyzers.intervals import EMPTY, Bools, Ints, Spans, clip, intersect, subtract, total, union
 from rankscope.analyzers.launches import DeviceWork
 from rankscope.analyzers.steps import Marks
 from rankscope.analyzers.trace.model import Trace
@@ -63,8 +63,8 @@ def hta(work: DeviceWork, names: Sequence[str], found: Marks) -> HtaFigures | No
         taken = work.launched & (work.launch_ns <= found.end[-1])
     if not taken.any():
         return None
-    communication = host_kind.where(work.name_id, names, lambda name: _HTA_COMMUNICATION.match(name) is not None)
-    memory = ~communication & host_kind.where(work.name_id, names, lambda name: _HTA_MEMORY.match(name) is not None)
+    communication = hta_communication(work.name_id, names)
+    memory = ~communication & hta_memory(work.name_id, names)
     compute, comm = _of(work, taken & ~communication & ~memory), _of(work, taken & communication)
     span = int(work.end[taken].max() - work.start[taken].min())
     busy = total(_of(work, taken))
@@ -75,6 +75,16 @@ def hta(work: DeviceWork, names: Sequence[str], found: Marks) -> HtaFigures | No
         idle_ns=span - busy,
         overlap_share=total(intersect(compute, comm)) / total(comm) if total(comm) else None,
     )
+
+
+def hta_communication(name_ids: Ints, names: Sequence[str]) -> Bools:
+    """Which device events HTA takes for communication: by the beginning of their names."""
+    return host_kind.where(name_ids, names, lambda name: _HTA_COMMUNICATION.match(name) is not None)
+
+
+def hta_memory(name_ids: Ints, names: Sequence[str]) -> Bools:
+    """Which device events HTA takes for copies and fills, unless they are communication."""
+    return host_kind.where(name_ids, names, lambda name: _HTA_MEMORY.match(name) is not None)
 
 
 def tb_plugin(trace: Trace, hygiene: Hygiene, work: DeviceWork, found: Marks) -> TbPluginFigures | None:

@@ -1,0 +1,1 @@
+"""Other tools' figures from their own code, beside ours."""

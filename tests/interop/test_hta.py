@@ -1,0 +1,194 @@
+"""HTA's figures: reproduced to the last digit by its own arithmetic, and against HTA itself where it is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus import corpus
+
+import rankscope
+from rankscope.analyzers.errors import MissingExtra
+from rankscope.analyzers.interop import hta_figures
+from rankscope.analyzers.interop.hta import Breakdown, breakdown, counted_otherwise, last_step_us, synchronisations
+from rankscope.analyzers.interop.hta_figures import figures
+from rankscope.analyzers.trace.model import Trace
+from rankscope.analyzers.trace.readers import read
+from rankscope.ui import cli
+
+Event = dict[str, Any]
+PYTHON = os.environ.get("RANKSCOPE_HTA_PYTHON") or str(Path(__file__).parents[2] / ".venv-hta/bin/python")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    hook = sys.excepthook
+    yield
+    sys.excepthook = hook
+
+
+def made(tmp_path: Path, *events: Event) -> Trace:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "baseTimeNanoseconds": 10**18, "traceEvents": events}))
+    return read(str(path))
+
+
+def event(category: str, name: str, ts: float, dur: float, **more: Any) -> Event:
+    """Times in microseconds."""
+    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur, "args": {}} | more
+
+
+def kernel(ts: float, dur: float, name: str = "gemm", category: str = "kernel", correlation: int = 0) -> Event:
+    return event(category, name, ts, dur, pid=0, tid=7, args={"device": 0, "stream": 7, "correlation": correlation})
+
+
+def test_events_are_rounded_inwards(tmp_path: Path) -> None:
+    trace = made(tmp_path, kernel(10.5, 2.0), kernel(20.25, 10.5))  # 11 to 12, 21 to 30
+    assert breakdown(trace, last_step=False) == Breakdown(19.0, 10.0, 0.0, 9.0)
+    assert breakdown(trace, last_step=False, rounded=False) == Breakdown(20.25, 12.5, 0.0, 7.75)
+
+
+def test_an_event_without_a_whole_microsecond_counts_less_than_nothing(tmp_path: Path) -> None:
+    trace = made(tmp_path, kernel(10.0, 5.0), kernel(20.25, 0.5), kernel(30.0, 5.0))
+    assert breakdown(trace, last_step=False) == Breakdown(25.0, 9.0, 0.0, 16.0)
+
+
+def test_copies_and_communication_are_no_compute(tmp_path: Path) -> None:
+    copy = kernel(10.0, 10.0, "Memcpy HtoD (Pinned -> Device)", "gpu_memcpy")
+    trace = made(tmp_path, kernel(0.0, 10.0), copy, kernel(20.0, 10.0, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"))
+    assert breakdown(trace, last_step=False) == Breakdown(30.0, 10.0, 20.0, 0.0)
+
+
+def steps(*, last: int) -> list[Event]:
+    events = []
+    for step in range(last + 1):
+        at = 100.0 * step
+        events += [
+            event("user_annotation", f"ProfilerStep#{step}", at, 100.0),
+            event("cuda_runtime", "cudaLaunchKernel", at + 10, 1.0, args={"correlation": step + 1}),
+            kernel(at + 20, 10.0, correlation=step + 1),
+        ]
+    return events
+
+
+def test_the_last_step_is_left_out_unless_asked_for(tmp_path: Path) -> None:
+    trace = made(tmp_path, *steps(last=2), kernel(290.0, 5.0, "unlaunched"))
+    assert breakdown(trace, last_step=False) == Breakdown(110.0, 20.0, 0.0, 90.0)
+    assert breakdown(trace, last_step=True) == Breakdown(210.0, 30.0, 0.0, 180.0)
+    assert last_step_us(trace) == 10.0
+
+
+def test_with_one_step_every_event_counts(tmp_path: Path) -> None:
+    trace = made(tmp_path, *steps(last=0), kernel(90.0, 5.0, "unlaunched"))
+    assert breakdown(trace, last_step=False) == Breakdown(75.0, 15.0, 0.0, 60.0)
+    assert last_step_us(trace) == 0
+
+
+def test_kernels_that_its_names_do_not_know_are_told(tmp_path: Path) -> None:
+    trace = made(tmp_path, kernel(0.0, 10.0), kernel(20.0, 7.0, "nvshmem_put"), kernel(30.0, 5.0, "hip_gemm"))
+    told = [(other.ours, other.theirs, other.name, other.total_ns) for other in counted_otherwise(trace)]
+    assert told == [("communication", "compute", "nvshmem_put", 7000), ("compute", "communication", "hip_gemm", 5000)]
+
+
+def test_without_device_events_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    trace = made(tmp_path, event("cpu_op", "aten::mm", 0.0, 5.0))
+    assert breakdown(trace, last_step=False) is None and counted_otherwise(trace) == []
+
+
+def test_exact_figures_are_those_of_the_report() -> None:
+    run = rankscope.load(corpus("hta/nccl_data.json.gz"), cache=False, jobs=1)
+    exact = breakdown(run.read(0), last_step=True, rounded=False)
+    peer = run.diagnose().peers[0].hta
+    assert exact is not None and peer is not None
+    told = (exact.kernel_time_us, exact.compute_time_us, exact.non_compute_time_us, exact.idle_time_us)
+    assert told == tuple(ns / 1000 for ns in (peer.span_ns, peer.compute_ns, peer.non_compute_ns, peer.idle_ns))
+
+
+# ---- HTA itself ------------------------------------------------------------------------------------------------------
+
+# What HTA 0.6.1 says (kernel, compute, non-compute, idle; without and with the last step).
+SAID = {
+    "hta/nccl_data.json.gz": ((435586, 75169, 21636, 338781), (660550, 113012, 41026, 506512)),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_figures_of_hta_are_reproduced_to_the_last_digit(name: str) -> None:
+    trace = read(str(corpus(name)))
+    for last_step, said in zip((False, True), SAID[name], strict=True):
+        assert breakdown(trace, last_step=last_step) == Breakdown(*map(float, said))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["hta/rank0.json.gz", "hta/control.json.gz", "kineto-torchrec-4rank/late-rank", "tracelens/gpu_only_trace.json.gz"],
+)
+@pytest.mark.parametrize("last_step", [False, True])
+def test_hta_says_what_its_arithmetic_gives(name: str, last_step: bool) -> None:
+    if not Path(PYTHON).exists():
+        pytest.skip("HTA is not installed here (make bench-hta, or RANKSCOPE_HTA_PYTHON)")
+    run = rankscope.load(corpus(name), cache=False, jobs=1)
+    said = figures({rank.rank: rank.path for rank in run.analysis.run.ranks}, last_step=last_step, python=PYTHON)
+    assert said.failure == "" and set(said.breakdown) == set(run.ranks)
+    for rank, trace in run.traces():
+        assert said.breakdown[rank] == breakdown(trace, last_step=last_step)
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
+
+ANSWER = """#!{python}
+import json, sys
+ranks = [int(rank) for rank in json.load(sys.stdin)["files"]]
+row = {{"kernel_time(us)": 19, "compute_time(us)": 10, "non_compute_time(us)": 0, "idle_time(us)": 9}}
+print(json.dumps({{
+    "version": "0.0",
+    "breakdown": [row | {{"rank": rank}} for rank in ranks],
+    "overlap": [{{"rank": rank, "comp_comm_overlap_pctg": None}} for rank in ranks],
+}}))
+"""
+
+
+def stand_in(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "python"
+    path.write_text(text.format(python=sys.executable))
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_figures_stand_side_by_side_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path, kernel(10.5, 2.0), kernel(20.25, 10.5))
+    assert cli.main(["hta", str(tmp_path / "trace.json"), "--python", stand_in(tmp_path, ANSWER), "--no-cache"]) == 0
+    out = capsys.readouterr().out
+    row = next(line.split() for line in out.splitlines() if "idle_time_us" in line)
+    assert row == ["idle_time_us", "7.750", "9.000", "9.000"]
+    assert "idle becomes 1.250 us longer (16.1 %)" in out
+
+
+def test_a_failing_hta_is_said_and_ours_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path, kernel(10.5, 2.0))
+    broken = stand_in(tmp_path, "#!{python}\nraise IndexError('list index out of range')\n")
+    assert cli.main(["hta", str(tmp_path / "trace.json"), "--python", broken, "--no-cache"]) == 0
+    out = capsys.readouterr().out
+    assert "HTA failed: IndexError: list index out of range" in out and "n/a" in out
+
+
+def test_without_hta_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hta_figures.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"rankscope\[hta\]"):
+        figures({0: "x"}, last_step=False)
+
+
+def test_an_interpreter_without_hta_is_told_from_one_that_fails(tmp_path: Path) -> None:
+    lacking = stand_in(tmp_path, "#!{python}\nraise ModuleNotFoundError(\"No module named 'hta'\")\n")
+    with pytest.raises(MissingExtra):
+        figures({0: "x"}, last_step=False, python=lacking)
+
+
+def test_synchronisation_rows_are_counted(tmp_path: Path) -> None:
+    assert synchronisations(made(tmp_path, kernel(0.0, 1.0), kernel(5.0, 1.0, "Event Sync", "cuda_sync"))) == 1
