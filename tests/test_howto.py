@@ -1,0 +1,131 @@
+"""The how-to pages and the notebook do what they say: their commands and their Python run, in the order they stand."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rankscope.simulator import demo, faults, simulate
+from rankscope.ui import cli
+from rankscope.ui.commands import tables
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = ["recording.md", "slow-rank.md", "comparing.md", "migrating.md"]
+NEEDS_A_JOB = {"recording.md"}  # its Python trains
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(
+        rf"^```{language}\n(.+?)^```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+
+
+def commands(page: str) -> list[str]:
+    return [line for block in blocks(page, "sh") for line in block.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the pages call `traces/` (rank 5 is slow), `before/` and `after/`."""
+    folder = tmp_path_factory.mktemp("howto")
+    demo.write(folder / "traces")
+    healthy = replace(demo.SCENARIO, ranks=2, faults=())
+    simulate(healthy).write(folder / "before")
+    simulate(replace(healthy, faults=(faults.slow_loader(5_000_000),))).write(folder / "after")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def there(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(runs / "xdg"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    for name in ("traces", "before", "after"):
+        (tmp_path / name).symlink_to(runs / name)
+    monkeypatch.chdir(tmp_path)
+    hook = sys.excepthook
+    yield tmp_path
+    sys.excepthook = hook
+
+
+def ran(script: str, at: Path) -> str:
+    (at / "script.py").write_text(script, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=at, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("command", [c for page in PAGES for c in commands(page) if not c.startswith("rankscope hta")])
+def test_commands_of_the_pages_run(command: str, there: Path) -> None:
+    program, *args = shlex.split(command)
+    status = cli.main(args)
+    assert program == "rankscope" and status == ("--fail-on" in args)
+    if "-o" in args:
+        assert (there / args[args.index("-o") + 1]).stat().st_size > 0
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - NEEDS_A_JOB - {"migrating.md"}))
+def test_python_of_the_pages_runs(page: str, there: Path) -> None:
+    told = ran("\n".join(blocks(page, "python")), there)
+    if page == "slow-rank.md":
+        assert "\n5\n" in told
+    else:
+        assert "data-starved" in told
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_of_the_pages_is_python(page: str) -> None:
+    for block in blocks(page, "python"):
+        ast.parse(block)
+    assert blocks(page, "sh")
+
+
+def test_options_of_the_recording_are_those_of_the_profiler() -> None:
+    (block,) = blocks("recording.md", "python")
+    calls = [node for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Call)]
+    (call,) = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "profile"]
+    used = {keyword.arg for keyword in call.keywords}
+    assert used == {"activities", "schedule", "on_trace_ready", "record_shapes", "profile_memory"}
+
+
+def test_the_notebook_runs_from_top_to_bottom(there: Path) -> None:
+    notebook = json.loads((DOCS / "howto.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert notebook["nbformat"] == 4 and all(cell["outputs"] == [] for cell in cells)
+    script = "\n".join("".join(cell["source"]) for cell in cells) + '\nassert "Rank 5" in run._repr_html_()\n'
+    assert "Rank 5" in ran(script, there)
+
+
+def test_the_page_of_tables_is_what_the_command_says(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (DOCS / "tables.md").read_text(encoding="utf-8")
+    assert page == tables.page(), "write it anew: rankscope tables > docs/tables.md"
+    assert cli.main(["tables"]) == 0 and capsys.readouterr().out == page
+
+
+def test_the_page_of_tables_has_every_column() -> None:
+    page = (DOCS / "tables.md").read_text(encoding="utf-8")
+    for group in tables.declared():
+        for name, table in group.items():
+            section = page.split(f"### {name}\n")[1].split("\n### ")[0]
+            assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == list(table.declared)
+
+
+def test_what_migrating_names_exists() -> None:
+    page = (DOCS / "migrating.md").read_text(encoding="utf-8")
+    columns = {column for group in tables.declared() for table in group.values() for column in table.declared}
+    results = set(tables.declared()[0])
+    rows = [line.split(" | ")[1] for line in page.splitlines() if line.startswith("| ") and " | " in line]
+    named = {word for cell in rows for word in re.findall(r"\b\w+_ns\b", cell)}
+    assert len(named) > 10 and named <= columns
+    assert {call for cell in rows for call in re.findall(r"(\w+)\(\)", cell)} <= results
