@@ -1,0 +1,149 @@
+"""The work is divided unevenly: between experts, or between the stages of a pipeline.
+
+Why it matters: an all-to-all takes as long as the rank with most bytes, a pipeline runs at the pace of its heaviest
+stage, and this is so on healthy hardware.
+How it is measured: of all-to-all collectives, the bytes of the rank with most over the mean, step by step; the cost is
+the part of their exposed transfer that even sizes would return. Of a pipeline, told by sends and receives between
+neighbours, the computation of each stage, the median over its ranks, against the median stage; the cost is what the
+heaviest stage computes above the mean stage. Either must lead step after step.
+What to do: for experts an auxiliary loss, a capacity factor, or another placement; for a pipeline fewer layers on the
+heavy stage (often the last: head and loss), or a vocabulary split over ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from rankscope.analyzers.analysis import Analysis, typical
+from rankscope.analyzers.findings import Evidence, Finding
+from rankscope.analyzers.persistence import Persistence, persistence
+from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding, unsure
+from rankscope.analyzers.quantities import share, spans
+
+TITLE = "Uneven work"
+BYTES = 1.2  # of the mean (ours; the measure is TraceLens's size_imbalance)
+STAGE = 1.1  # of the median stage (ours; 1.23 on the pipeline of arXiv 2505.05713)
+Floats = npt.NDArray[np.float64]
+
+
+def check(analysis: Analysis) -> Iterator[Finding]:
+    """Report uneven all-to-alls and a heavy stage."""
+    yield from _all_to_all(analysis)
+    yield from _pipeline(analysis)
+
+
+def _all_to_all(analysis: Analysis) -> Iterator[Finding]:
+    pool = analysis.matches.pool
+    word = pool.words.index("all_to_all") if "all_to_all" in pool.words else -1
+    chosen = (pool.word == word) & pool.has_bytes & np.isin(analysis.step_of, analysis.usable)
+    if not chosen.any() or len(analysis.ranks) < 2:
+        return
+    for group in np.unique(pool.group[chosen]).tolist():
+        mine = chosen & (pool.group == group)
+        lanes = np.unique(pool.lane[mine])
+        if len(lanes) < len(pool.groups[group].ranks) or len(lanes) < 2:
+            continue
+        moved = np.zeros((len(analysis.ranks), len(analysis.columns) + 1))
+        np.add.at(moved, (pool.lane[mine], analysis.step_of[mine]), pool.bytes[mine])
+        yield from _uneven_bytes(analysis, lanes.tolist(), moved[lanes][:, analysis.usable], mine)
+
+
+def _uneven_bytes(
+    analysis: Analysis, lanes: list[int], moved: Floats, chosen: npt.NDArray[np.bool_]
+) -> Iterator[Finding]:
+    mean = moved.mean(axis=0)
+    most = int(np.median(moved, axis=1).argmax())
+    ratio = float(np.median(moved[most] / np.maximum(mean, 1.0)))
+    places = [i for i, place in enumerate(analysis.places) if place.lane in lanes]
+    exposed = float(np.median(typical(analysis.worth_hiding_of(chosen)[places])))
+    cost = exposed * (1 - 1 / max(ratio, 1.0))
+    leads = moved[most] / np.maximum(mean, 1.0) - BYTES
+    persists = persistence(leads * analysis.step_ns, analysis.step_ns, len(lanes))
+    if ratio <= BYTES or persists is Persistence.NONE or step_share(analysis, cost) <= SILENT:
+        return
+    rank = analysis.ranks[lanes[most]]
+    finding = time_finding(
+        analysis,
+        message=f"All-to-alls wait for rank {rank}, which moves {ratio:.2f} times the mean: {of_the_step(analysis, cost)}.",
+        cost_ns=cost,
+        evidence=[
+            Evidence("bytes of the rank with most over the mean", ratio, "count"),
+            Evidence("its bytes a step", round(float(np.median(moved[most]))), "bytes"),
+            Evidence("mean over the group a step", round(float(np.median(mean))), "bytes"),
+            Evidence("exposed transfer of these all-to-alls a step", round(exposed), "ns"),
+        ],
+        advice="Balance the experts or tables: an auxiliary loss, a capacity factor, another placement.",
+        where=f"All-to-all among ranks {spans(analysis.ranks[lane] for lane in lanes)}.",
+        ranks=[rank],
+    )
+    yield finding if persists is Persistence.TESTED and analysis.steps else unsure(finding)
+
+
+def _pipeline(analysis: Analysis) -> Iterator[Finding]:
+    stages = _stages(analysis)
+    if len(stages) < 2:
+        return
+    kernel = analysis.part("kernel_ns")
+    of_lane = {place.lane: i for i, place in enumerate(analysis.places)}
+    times = np.array([np.nanmedian(kernel[[of_lane[lane] for lane in stage]], axis=0) for stage in stages])
+    heavy = int(typical(times).argmax())
+    others = np.delete(times, heavy, axis=0)
+    over = float(np.nanmedian(times[heavy] / np.maximum(np.nanmedian(times, axis=0), 1.0)))
+    cost = float(np.nanmedian(times[heavy] - times.mean(axis=0)))
+    persists = persistence(times[heavy] - others.max(axis=0), analysis.step_ns, len(stages))
+    if over <= STAGE or persists is Persistence.NONE or step_share(analysis, cost) <= SILENT:
+        return
+    ranks = sorted(analysis.ranks[lane] for lane in stages[heavy])
+    finding = time_finding(
+        analysis,
+        message=(
+            f"Stage {heavy} of the pipeline computes {over:.2f} times as long as the median stage: "
+            f"{of_the_step(analysis, cost)}."
+        ),
+        cost_ns=cost,
+        evidence=[
+            Evidence(f"computation of stage {stage} a step", round(float(value)), "ns")
+            for stage, value in enumerate(typical(times))
+        ],
+        advice="Move layers off this stage, or split the vocabulary over ranks; if it has no more work, check its devices.",
+        where=f"Stage {heavy} of {len(stages)}: ranks {spans(ranks)}, {share(over - 1)} above the median stage.",
+        ranks=ranks,
+    )
+    yield finding if persists is Persistence.TESTED and analysis.steps else unsure(finding)
+
+
+def _stages(analysis: Analysis) -> list[list[int]]:
+    """Lanes by pipeline stage, first to last; empty where sends and receives show no pipelines of one length.
+
+    Ranks that send to each other form a pipeline of three or more if each has at most two neighbours and two have one
+    (a ring may be a ring attention as well); ascending ranks are ascending stages.
+    """
+    pool = analysis.matches.pool
+    talking = np.flatnonzero(
+        np.isin(pool.word, [i for i, w in enumerate(pool.words) if w in ("send", "receive")]) & pool.has_peer
+    )
+    lane_of = {rank: lane for lane, rank in enumerate(analysis.ranks)}
+    pairs = {(int(pool.lane[i]), lane_of[int(pool.peer[i])]) for i in talking if int(pool.peer[i]) in lane_of}
+    neighbours: dict[int, set[int]] = {}
+    for a, b in pairs:
+        neighbours.setdefault(a, set()).add(b)
+        neighbours.setdefault(b, set()).add(a)
+    chains: list[list[int]] = []
+    left = set(neighbours)
+    while left:
+        chain, reached = set[int](), {min(left)}
+        while reached:
+            chain |= reached
+            reached = {b for a in reached for b in neighbours[a]} - chain
+        left -= chain
+        chains.append(sorted(chain))
+    placed = {place.lane for place in analysis.places}
+    one_length = len({len(chain) for chain in chains}) == 1 and len(chains[0]) > 2
+    ends = sum(len(some) == 1 for some in neighbours.values())
+    open_lines = ends == 2 * len(chains) and all(len(some) <= 2 for some in neighbours.values())
+    if not one_length or not open_lines or not set(neighbours) <= placed:
+        return []
+    return [list(stage) for stage in zip(*chains, strict=True)]
