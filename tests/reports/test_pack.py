@@ -104,8 +104,8 @@ def test_another_bundle_has_other_hashes(secret: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "/home/alice/project/train.py", "C:\\Users\\alice\\train.py", "~alice/train.py", "~/alice/x", "models/alice.py",
-        "/mnt/alice/", "in (/data/alice/x.json)", "alice@corp.example", "'/srv/alice/a.so'",
+        "/lustre/alice/project/train.py", "C:\\People\\alice\\train.py", "~alice/train.py", "~/alice/x", "models/alice.py",
+        "/nfs/alice/", "in (/data/alice/x.json)", "alice@corp.example", "'/data/alice/a.so'",
     ],
 )  # fmt: skip
 def test_paths_and_addresses_are_recognised_wherever_they_stand(text: str) -> None:
