@@ -75,3 +75,10 @@ def test_keys_of_the_accounting_page_are_keys_of_the_diagnosis() -> None:
     named = set(re.findall(r'"([a-z_]+)"', block))
     schema = str(msgspec.json.schema(Diagnosis))
     assert {key for key in named if f"'{key}'" not in schema} == set()
+
+
+def test_the_glossary_of_the_accounting_page_is_the_reports() -> None:
+    from rankscope.reports.sections.glossary import page
+
+    text = (ROOT / "docs/accounting.md").read_text(encoding="utf-8")
+    assert text.endswith(page()), "replace its glossary by reports/sections/glossary.py's page()"

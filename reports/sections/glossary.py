@@ -32,5 +32,15 @@ def build(diagnosis: Diagnosis) -> Section | None:
     """None where there is no figure to read."""
     if not diagnosis.attribution:
         return None
-    parts = tuple((bucket.label, bucket.doc[0].upper() + bucket.doc[1:] + ".") for bucket in BUCKETS)
-    return Section("glossary", "How to read the numbers", (Terms((*TERMS, *parts)),), detail=True)
+    return Section("glossary", "How to read the numbers", (Terms(terms()),), detail=True)
+
+
+def terms() -> tuple[tuple[str, str], ...]:
+    """Every word and what it means: those of TERMS, then the parts of a step."""
+    return (*TERMS, *((bucket.label, bucket.doc[0].upper() + bucket.doc[1:] + ".") for bucket in BUCKETS))
+
+
+def page() -> str:
+    """The glossary of docs/accounting.md."""
+    rows = [f"| {word} | {meaning} |" for word, meaning in terms()]
+    return "\n".join(["| word | meaning |", "|---|---|", *rows, ""])
