@@ -33,6 +33,8 @@ def caveats(analysis: Analysis) -> list[str]:
 def _of_file(loaded: LoadedRank) -> Iterator[str]:
     meta, facts = loaded.record.meta, loaded.record.facts
     yield from meta.warnings
+    for category, n in meta.unknown_categories.items():
+        yield f"{plural(n, 'event')} of category {category or '(none)'} not understood: neither work nor host activity"
     damage = [f"{count(n)} with {_DAMAGE.get(kind, kind)}" for kind, n in facts.set_aside.items() if n]
     if damage:
         yield (

@@ -36,8 +36,8 @@ _COPY_KINDS: Final = (
     ("DeviceToHost", DEVICE_TO_HOST),
     ("HtoH", DEVICE_TO_HOST),  # staged by the host; no kind of its own, and not the device's work
 )
-# MTIA's accelerator rows: what runs is pe_exe, dma_request moves bytes, the rest waits or records.
-_MTIA_KINDS: Final = {"pe_exe": COMPUTE, "dma_request": DEVICE_COPY}
+# MTIA's accelerator rows: what runs is pe_exe, dma_request moves bytes, events wait and record.
+_MTIA_KINDS: Final = {"pe_exe": COMPUTE, "dma_request": DEVICE_COPY, "event_wait": NOTHING, "event_record": NOTHING}
 
 
 def device_event_kind(name: str, category: str, communication: Sequence[str] = ()) -> int:
@@ -49,6 +49,11 @@ def device_event_kind(name: str, category: str, communication: Sequence[str] = (
     if category in COPY_CATEGORIES:
         return next((kind for text, kind in _COPY_KINDS if text in name), DEVICE_COPY)
     return _MTIA_KINDS.get(name, NOTHING)
+
+
+def is_understood(name: str, category: str) -> bool:
+    """Whether the table knows what such a device event is; what it does not know counts as NOTHING."""
+    return category in KERNEL_CATEGORIES or category in COPY_CATEGORIES or name in _MTIA_KINDS
 
 
 def kinds(

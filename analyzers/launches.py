@@ -10,6 +10,7 @@ import numpy as np
 from rankscope.analyzers import kernel_kind
 from rankscope.analyzers.hygiene import Hygiene
 from rankscope.analyzers.intervals import FIRST, LAST, Bools, Ints
+from rankscope.analyzers.quantities import duration, plural
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.tables import CollectiveArgs, DeviceEvents, RuntimeCalls
 
@@ -81,6 +82,23 @@ def device_kinds(trace: Trace, communication: tuple[str, ...] = ()) -> Ints:
     between = events.valid("from_device") & events.valid("to_device") & (events.from_device != events.to_device)
     kind[between] = kernel_kind.COMMUNICATION
     return kind
+
+
+def not_understood(trace: Trace) -> list[str]:
+    """Device events of which nobody knows whether they are work, in a sentence a name."""
+    events = trace.get(DeviceEvents)
+    pairs, of, counts = np.unique(
+        np.stack((events.cat_id, events.name_id)), axis=1, return_inverse=True, return_counts=True
+    )
+    took = np.bincount(of.ravel(), events.dur_ns, len(counts))
+    said = []
+    for category, name, n, ns in zip(*pairs.tolist(), counts.tolist(), took.tolist(), strict=True):
+        if not kernel_kind.is_understood(trace.names[name], trace.names[category]):
+            what = f"`{trace.names[name]}` of category {trace.names[category]} ({duration(ns)})"
+            said.append(
+                f"{plural(n, 'device event')} {what} not understood: whether it is work is unknown, it counts as none"
+            )
+    return said
 
 
 def device_work(trace: Trace, hygiene: Hygiene, communication: tuple[str, ...] = ()) -> list[DeviceWork]:

@@ -7,7 +7,7 @@ everything that needs more than one rank (matching, clocks, waits, rules) starts
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from rankscope.analyzers.host_activity import HostActivity, host_activity
 from rankscope.analyzers.host_time import host_time
 from rankscope.analyzers.hygiene import Hygiene, set_aside
 from rankscope.analyzers.intervals import Ints, Spans, intersect, subtract
-from rankscope.analyzers.launches import DeviceWork, device_work
+from rankscope.analyzers.launches import DeviceWork, device_work, not_understood
 from rankscope.analyzers.row_times import (
     AFTER,
     BEFORE,
@@ -115,7 +115,8 @@ def rank_record(trace: Trace, options: RecordOptions | None = None) -> RankRecor
         KernelTotals: _kernel_totals(trace, work, interned),
         Exemplars: _exemplars(trace, host, rows, work, interned),
     }
-    return RankRecord(trace.meta, _facts(trace, hygiene, extent, found, host, ranges, work), interned.texts, tables)
+    meta = replace(trace.meta, warnings=(*trace.meta.warnings, *not_understood(trace)))
+    return RankRecord(meta, _facts(trace, hygiene, extent, found, host, ranges, work), interned.texts, tables)
 
 
 def _row_times(
