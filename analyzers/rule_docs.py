@@ -83,5 +83,7 @@ def _comment(lines: list[str], first: int, last: int) -> str:
 
 
 def _sentence(text: str) -> str:
+    """One paragraph with a capital first, unless it begins with a name from code."""
     flat = " ".join(text.split())
-    return flat[:1].upper() + flat[1:]
+    first = flat.partition(" ")[0].rstrip(",;:")
+    return flat[:1].upper() + flat[1:] if first.isalpha() and first.islower() else flat

@@ -57,6 +57,14 @@ def test_rules_that_pages_name_exist(page: Path) -> None:
     assert set(commands) <= ids
 
 
+def test_the_page_of_rules_is_what_the_rules_say() -> None:
+    from rankscope.analyzers.rule_docs import rule_doc
+    from rankscope.ui.commands.rules import as_page
+
+    page = (ROOT / "docs/rules.md").read_text(encoding="utf-8")
+    assert page == as_page([rule_doc(rule) for rule in load_rules()]), "rankscope rules --format markdown > docs/rules.md"
+
+
 def test_the_accounting_page_has_every_section_that_code_refers_to() -> None:
     sections = set(re.findall(r"^## (\d+)", (ROOT / "docs/accounting.md").read_text(encoding="utf-8"), re.MULTILINE))
     assert sections == {str(number) for number in range(1, 12)}
