@@ -40,3 +40,10 @@ def test_a_second_lane_is_opened_only_where_two_overlap(events: list[tuple[int, 
     for begin, _, lane in found:
         if lane:
             assert any(other < lane and start <= begin < end for start, end, other in found)
+
+
+def test_many_that_all_overlap_cost_no_more_than_their_number() -> None:
+    n = 20_000
+    start = np.arange(n)
+    for nested in (False, True):
+        assert sorted(lanes(start, start + 10 * n, nested=nested).tolist()) == list(range(n))
