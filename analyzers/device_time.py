@@ -14,8 +14,6 @@ import numpy as np
 from rankscope.analyzers import kernel_kind
 from rankscope.analyzers.host_activity import HostActivity
 from rankscope.analyzers.intervals import (
-    FIRST,
-    LAST,
     Bools,
     Ints,
     Spans,
@@ -69,7 +67,7 @@ class Gaps:
 
 
 class DeviceSpans(NamedTuple):
-    """`exclusive[name]`: the nanoseconds of a part, each in one part or in `exposed`, from FIRST to LAST; the rest as in
+    """`exclusive[name]`: the nanoseconds of a part, each in one part or in `exposed`; the rest as in
     RowTime.
     """
 
@@ -82,7 +80,7 @@ class DeviceSpans(NamedTuple):
 
 def device_time(work: DeviceWork, windows: Windows, host: HostActivity, aside_ns: Ints) -> RowTime:
     """Attribute one device's windows. `aside_ns`: begins of the device events that were set aside, ascending."""
-    found = device_spans(work, host, aside_ns)
+    found = device_spans(work, host, aside_ns, windows.bounds)
     sets = found.exclusive
     io = union(*(sets[n] for n in ("data_loading_ns", "checkpoint_ns", "host_to_device_ns", "device_to_host_ns")))
     copies = (_of(work, work.kind == kind) for kind in (kernel_kind.HOST_TO_DEVICE, kernel_kind.DEVICE_TO_HOST))
@@ -96,8 +94,11 @@ def device_time(work: DeviceWork, windows: Windows, host: HostActivity, aside_ns
     return RowTime(work.device, windows, parts, found.exposed, found.late, moved_alone, found.gaps)
 
 
-def device_spans(work: DeviceWork, host: HostActivity, aside_ns: Ints) -> DeviceSpans:
-    """Which nanoseconds of one device belong to which part; `exposed` is communication, which other files divide."""
+def device_spans(work: DeviceWork, host: HostActivity, aside_ns: Ints, bounds: Ints) -> DeviceSpans:
+    """Which nanoseconds of one device belong to which part; `exposed` is communication, which other files divide.
+
+    `bounds`: of the row's windows; they span all of the work.
+    """
     busy = {kind: union(_of(work, work.kind == kind)) for kind in range(kernel_kind.NOTHING)}
     compute = busy[kernel_kind.COMPUTE]
     exposed = subtract(busy[kernel_kind.COMMUNICATION], compute)
@@ -109,7 +110,7 @@ def device_spans(work: DeviceWork, host: HostActivity, aside_ns: Ints) -> Device
     ):
         sets[name] = subtract(busy[kind], covered)
         covered = union(covered, busy[kind])
-    gaps = idle_gaps(work, host, aside_ns)
+    gaps = idle_gaps(work, host, aside_ns, int(bounds[0]), int(bounds[-1]))
     hidden = intersect(busy[kernel_kind.COMMUNICATION], compute)
     return DeviceSpans(sets | gap_parts(gaps, host), exposed, _host_late(work, exposed, host), hidden, gaps)
 
@@ -118,27 +119,27 @@ def _of(work: DeviceWork, rows: Bools) -> Spans:
     return Spans(work.start[rows], work.end[rows])
 
 
-def idle_gaps(work: DeviceWork, host: HostActivity, aside_ns: Ints) -> Gaps:
-    """The gaps between device events, from before the first (start FIRST) to after the last (end and launch LAST)."""
+def idle_gaps(work: DeviceWork, host: HostActivity, aside_ns: Ints, begin: int, end: int) -> Gaps:
+    """The gaps between device events, from the first row's begin to the last row's end, which is that gap's launch."""
     n = len(work)
-    reach = np.concatenate(([FIRST], np.maximum.accumulate(work.end)))
-    following = np.concatenate((work.start, [LAST]))
+    reach = np.maximum.accumulate(np.concatenate(([begin], work.end)))
+    following = np.concatenate((work.start, [end]))
     at = np.flatnonzero(following > reach)
-    start, end = reach[at], following[at]
+    start, stop = reach[at], following[at]
     # `work` is by start, then by launch: the row at `at` is the earliest launched of those that start there.
     row = np.minimum(at, n - 1)
     last = at == n
     unexplained = ~last & ~work.launched[row]
-    asked = np.where(last, LAST, work.launch_ns[row])
+    asked = np.where(last, end, work.launch_ns[row])
     tid = np.where(last, -1 if host.main_tid is None else host.main_tid, work.launch_tid[row])
     if len(aside_ns):
-        unexplained |= np.searchsorted(aside_ns, end, "left") > np.searchsorted(aside_ns, start, "left")
+        unexplained |= np.searchsorted(aside_ns, stop, "left") > np.searchsorted(aside_ns, start, "left")
     drain = np.zeros(len(start), np.bool_)
     for thread in np.unique(tid):
         mine = np.flatnonzero((tid == thread) & ~unexplained)
         blocking = host.blocking_on(int(thread))
         drain[mine] = contains(blocking, start[mine] - 1)  # call start < E <= call end, on whole nanoseconds
-    return Gaps(start, end, asked, tid, unexplained, drain)
+    return Gaps(start, stop, asked, tid, unexplained, drain)
 
 
 def gap_parts(gaps: Gaps, host: HostActivity) -> dict[str, Spans]:

@@ -58,13 +58,13 @@ def timelines(analysis: Analysis, lane: int, trace: Trace, options: RecordOption
     all_labels = labels(table)
     found = []
     for split in analysis.lanes[lane]:
+        bounds = np.concatenate((table.begin_ns[split.rows], table.end_ns[split.rows][-1:]))
         if split.device is None:
             parts, exposed, _ = host_spans(trace, hygiene, host, Spans(collectives.start_ns, collectives.end_ns))
         else:
-            spans = device_spans(work[split.device], host, hygiene.aside_ns(split.device))
+            spans = device_spans(work[split.device], host, hygiene.aside_ns(split.device), bounds)
             parts, exposed = spans.exclusive, spans.exposed
         parts = parts | _communication(analysis, lane, split.device, exposed)
-        bounds = np.concatenate((table.begin_ns[split.rows], table.end_ns[split.rows][-1:]))
         inside = {name: clip(part, int(bounds[0]), int(bounds[-1])) for name, part in parts.items()}
         found.append(RowTimeline(split.device, tuple(all_labels[int(row)] for row in split.rows), bounds, inside))
     return found
