@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rankscope.analyzers import host_kind, kernel_kind
 from rankscope.analyzers.hygiene import set_aside
-from rankscope.analyzers.intervals import Bools, Ints, Spans, total, union
+from rankscope.analyzers.intervals import Bools, Ints, Spans, intersect, total, union
 from rankscope.analyzers.launches import device_kinds, launches
 from rankscope.analyzers.peers import hta_communication, hta_memory
 from rankscope.analyzers.steps import Marks, marks
@@ -65,6 +65,19 @@ def breakdown(trace: Trace, *, last_step: bool, rounded: bool = True) -> Breakdo
         busy, computing = total(union(every)) / 1000, total(union(computes)) / 1000
     idle = round(span - busy, 3)
     return Breakdown(span, computing, round(span - computing - idle, 3), idle)
+
+
+def overlap_percent(trace: Trace, *, last_step: bool) -> float | None:
+    """HTA's share of communication under compute, in whole nanoseconds; None without communication."""
+    events, taken = trace.get(DeviceEvents), _taken(trace, last_step)
+    communicates = hta_communication(events.name_id, trace.names)
+    computes = ~communicates & ~hta_memory(events.name_id, trace.names)
+    communication, compute = (
+        union(Spans(events.start_ns[rows], (events.start_ns + events.dur_ns)[rows]))
+        for rows in (taken & communicates, taken & computes)
+    )
+    whole = total(communication)
+    return 100 * total(intersect(communication, compute)) / whole if whole else None
 
 
 def last_step_us(trace: Trace) -> float:

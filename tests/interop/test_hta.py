@@ -15,7 +15,14 @@ from corpus import corpus
 import rankscope
 from rankscope.analyzers.errors import MissingExtra
 from rankscope.analyzers.interop import hta_figures
-from rankscope.analyzers.interop.hta import Breakdown, breakdown, counted_otherwise, last_step_us, synchronisations
+from rankscope.analyzers.interop.hta import (
+    Breakdown,
+    breakdown,
+    counted_otherwise,
+    last_step_us,
+    overlap_percent,
+    synchronisations,
+)
 from rankscope.analyzers.interop.hta_figures import figures
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.readers import read
@@ -135,7 +142,7 @@ def test_hta_says_what_its_arithmetic_gives(name: str, last_step: bool) -> None:
         pytest.skip("HTA is not installed here (make bench-hta, or RANKSCOPE_HTA_PYTHON)")
     run = rankscope.load(corpus(name), cache=False, jobs=1)
     said = figures({rank.rank: rank.path for rank in run.analysis.run.ranks}, last_step=last_step, python=PYTHON)
-    assert said.failure == "" and set(said.breakdown) == set(run.ranks)
+    assert not said.failures and set(said.breakdown) == set(run.ranks)
     for rank, trace in run.traces():
         assert said.breakdown[rank] == breakdown(trace, last_step=last_step)
 
@@ -175,7 +182,19 @@ def test_a_failing_hta_is_said_and_ours_is_shown(tmp_path: Path, capsys: pytest.
     broken = stand_in(tmp_path, "#!{python}\nraise IndexError('list index out of range')\n")
     assert cli.main(["hta", str(tmp_path / "trace.json"), "--python", broken, "--no-cache"]) == 0
     out = capsys.readouterr().out
-    assert "HTA failed: IndexError: list index out of range" in out and "n/a" in out
+    assert "HTA fails on this rank: IndexError: list index out of range" in out and "n/a" in out
+
+
+def test_ranks_that_hta_can_read_are_not_lost_to_one_it_cannot(tmp_path: Path) -> None:
+    refuses = ANSWER.replace("row = ", "assert 1 not in ranks, 'rank 1'\nrow = ")
+    said = figures({0: "x", 1: "y"}, last_step=False, python=stand_in(tmp_path, refuses))
+    assert set(said.breakdown) == {0} and said.failures == {1: "AssertionError: rank 1"} and said.version == "0.0"
+
+
+def test_overlap_is_the_share_of_communication_under_compute(tmp_path: Path) -> None:
+    comm = kernel(5.0, 10.0, "ncclDevKernel_AllReduce_Sum_f32_RING_LL")
+    assert overlap_percent(made(tmp_path, kernel(0.0, 10.0), comm), last_step=False) == 50.0
+    assert overlap_percent(made(tmp_path, kernel(0.0, 10.0)), last_step=False) is None
 
 
 def test_without_hta_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

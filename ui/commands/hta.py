@@ -1,7 +1,7 @@
 """Open the run in Holistic Trace Analysis (HTA) as well, and say why its figures differ from rankscope's.
 
-Three columns a rank: HTA's definition, exact; the same with HTA's arithmetic; what HTA itself says. Below them what the
-first two differ by, and what the report's own buckets are made of. Needs the extra `hta`, or --python.
+Three columns a rank: HTA's definition, exact; the same with HTA's arithmetic; what HTA itself says. Below them stands why
+they differ. Needs the extra `hta`, or --python.
 
 examples:
   rankscope hta traces/                                     the last step dropped, as HTA does unless told otherwise
@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rankscope.reports.names import shortened, visible
 from rankscope.ui import output
 from rankscope.ui.commands.report import loaded, selection
 
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     found = loaded(args)
     files = {rank.rank: os.path.abspath(rank.path) for rank in found.analysis.run.ranks}
     theirs = figures(files, last_step=args.last_step, python=args.python)
-    lines = [f"HTA {theirs.version}" if theirs.version else f"HTA failed: {theirs.failure}", ""]
+    lines = [f"HTA {theirs.version}" if theirs.version else "HTA gave no figure", ""]
     for rank, trace in found.traces():
         lines += [f"rank {rank}", *_compared(trace, theirs, rank, args.last_step), ""]
     output.put("\n".join(lines), None)
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compared(trace: Trace, theirs: Figures, rank: int, last_step: bool) -> Iterator[str]:
-    from rankscope.analyzers.interop.hta import breakdown
+    from rankscope.analyzers.interop.hta import breakdown, overlap_percent
 
     exact = breakdown(trace, last_step=last_step, rounded=False)
     rounded = breakdown(trace, last_step=last_step)
@@ -61,6 +62,10 @@ def _compared(trace: Trace, theirs: Figures, rank: int, last_step: bool) -> Iter
     for name in FIGURES:
         values = (getattr(exact, name), getattr(rounded, name), None if own is None else getattr(own, name))
         yield f"  {name:<20}" + "".join("n/a".rjust(18) if v is None else f"{v:>18,.3f}" for v in values)
+    shares = (overlap_percent(trace, last_step=last_step), None, theirs.overlap_percent.get(rank))
+    yield f"  {'overlap_percent':<20}" + "".join("n/a".rjust(18) if v is None else f"{v:>18.2f}" for v in shares)
+    if rank in theirs.failures:
+        yield f"  - HTA fails on this rank: {visible(theirs.failures[rank])}"
     for reason in _reasons(trace, exact, rounded, own, last_step):
         yield f"  - {reason}"
 
@@ -71,14 +76,13 @@ def _reasons(
     """Every difference in a sentence."""
     from rankscope.analyzers.interop import hta
     from rankscope.analyzers.quantities import duration, share
-    from rankscope.reports.names import shortened, visible
 
     idle = rounded.idle_time_us - exact.idle_time_us
     if rounded != exact:
         more = share(idle / exact.idle_time_us) if exact.idle_time_us else "n/a"
         yield f"HTA rounds every event inwards to whole microseconds: idle becomes {idle:,.3f} us longer ({more})"
     if rounded.non_compute_time_us < 0:
-        yield "rounded so, the parts are more than the whole: HTA stops with an AssertionError on this rank"
+        yield "rounded so, the parts are more than the whole: HTA stops with an AssertionError"
     if not last_step and (left := hta.last_step_us(trace)):
         yield f"the last step is left out ({left:,.3f} us of device time); --last-step includes it"
     for other in hta.counted_otherwise(trace):
