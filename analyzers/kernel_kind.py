@@ -21,10 +21,10 @@ KERNEL_CATEGORIES: Final = frozenset({"kernel", "Kernel"})
 COPY_CATEGORIES: Final = frozenset({"gpu_memcpy", "Memcpy", "gpu_memset", "Memset"})
 
 # Families seen in the wild: NCCL of all ages (ncclKernel, ncclDevKernel_, ncclSymk) and RCCL, which keeps the names;
-# HCCL; oneCCL; NVSHMEM; DeepEP dispatch, combine and notify; symmetric memory (multimem_, one_shot, two_shot); vLLM's
+# HCCL (hcom_); oneCCL; NVSHMEM; DeepEP dispatch, combine and notify; symmetric memory (multimem_, one_shot, two_shot); vLLM's
 # and TensorRT-LLM's custom all-reduce; MSCCL++. Alternatives of literals only, so matching is linear in the name.
 _COMMUNICATION = re.compile(
-    r"nccl(?:Dev)?Kernel|ncclSym|nccl:|rccl|hccl|oneccl|ccl_kernel|nvshmem|deep_ep::|notify_dispatch|notify_combine"
+    r"nccl(?:Dev)?Kernel|ncclSym|nccl:|rccl|hccl|hcom_|oneccl|ccl_kernel|nvshmem|deep_ep::|notify_dispatch|notify_combine"
     r"|multimem_|one_shot_all_reduce|two_shot_all_reduce|cross_device_reduce|allreduce_fusion_kernel|mscclpp|msccl::",
     re.IGNORECASE,
 )

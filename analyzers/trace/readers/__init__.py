@@ -7,7 +7,7 @@ from typing import Protocol
 
 from rankscope.analyzers.errors import UnreadableTrace
 from rankscope.analyzers.trace.model import Trace
-from rankscope.analyzers.trace.readers import foreign, kineto
+from rankscope.analyzers.trace.readers import ascend, foreign, kineto
 from rankscope.analyzers.trace.readers.heads import Head, head_of
 from rankscope.analyzers.trace.readers.opening import Progress, Text
 
@@ -24,7 +24,7 @@ class Reader(Protocol):
         ...
 
 
-READERS: tuple[Reader, ...] = (kineto,)
+READERS: tuple[Reader, ...] = (ascend, kineto)  # kineto takes what is left
 SNIFFED = 1 << 16  # decoded bytes
 
 __all__ = ["Head", "head", "read"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -13,6 +14,7 @@ Floats = npt.NDArray[np.float64]
 
 FINE_US = float(2**43)  # below this a float64 tells apart every 0.001 us
 WHOLE_US = float(2**53)  # below this a float64 tells apart every whole us
+NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?", re.ASCII)
 LIMIT_NS = 2**63 - 1
 LIMIT_US = LIMIT_NS // 1000
 
@@ -33,7 +35,9 @@ def from_floats(us: Floats, limit: float = WHOLE_US) -> Ints:
 
 
 def from_number(us: object) -> int | None:
-    """Nanoseconds of one decoded number, half to even; None where it is no time or over 63 bits."""
+    """Nanoseconds of one decoded number, also written as text, half to even; None where it is no time or over 63 bits."""
+    if isinstance(us, str) and NUMBER.fullmatch(us):
+        us = Decimal(us)
     if isinstance(us, bool) or not isinstance(us, int | float | Decimal) or not -LIMIT_US < us < LIMIT_US:
         return None
     return us * 1000 if isinstance(us, int) else int((Decimal(us) * 1000).to_integral_value())

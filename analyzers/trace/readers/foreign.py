@@ -41,10 +41,8 @@ def _object(keys: set[str], text: bytes) -> str | None:
     return None
 
 
-def without_rows(phases: dict[str, int], times_as_text: int, entries: int) -> str:
+def without_rows(phases: dict[str, int], entries: int) -> str:
     """Why a file with an array of events gave no rows."""
-    if times_as_text:
-        return "writes its times as text, as torch_npu (Ascend) does: not a trace this reads yet"
     if not entries:
         return "holds no events"
     if not phases:

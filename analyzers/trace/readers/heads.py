@@ -59,7 +59,7 @@ def head_of(path: str) -> Head:
             keys |= _tail(text)
         if first is None and (whole or window.ended):
             reader.batches(found.events)
-            raise UnreadableTrace(path, foreign.without_rows(reader.phases, reader.times_as_text, len(found.events)))
+            raise UnreadableTrace(path, foreign.without_rows(reader.phases, len(found.events)))
     said = meta.said(keys)
     absolute = first is not None and first > ABSOLUTE_NS
     base = said["base_ns"] if whole or absolute or "baseTimeNanoseconds" in keys else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from rankscope.analyzers.errors import UnreadableTrace
 from rankscope.analyzers.trace.model import Trace, TraceMeta
 from rankscope.analyzers.trace.readers import foreign, meta
-from rankscope.analyzers.trace.readers.columns import Tables
+from rankscope.analyzers.trace.readers.columns import Names, Tables
 from rankscope.analyzers.trace.readers.cutting import LONGEST, Window, enter, leave
 from rankscope.analyzers.trace.readers.decoding import QuickTier
 from rankscope.analyzers.trace.readers.exact_time import OutOfRange
@@ -33,23 +34,29 @@ def read(path: str, *, progress: Progress | None = None) -> Trace:
     gc.disable()  # millions of small objects that live for one piece and form no cycles
     try:
         with Text(path, progress) as text:
-            return _Reading(text).trace()
+            return Reading(text).trace()
     finally:
         if collecting:
             gc.enable()
 
 
-class _Reading:
+class Reading:
     """One file on its way into tables."""
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: Text, tier: Callable[[Names], ForgivingTier] | None = None) -> None:
+        """`tier`: makes what reads all events, for files in other words than Kineto's."""
         self.text = text
         self.window = Window(text)
         self.tables = Tables()
-        self.quick = QuickTier(self.tables.names)
-        self.forgiving = ForgivingTier(self.tables.names)
+        self.forgiving = (tier or ForgivingTier)(self.tables.names)
+        self.quick = self.forgiving if tier else QuickTier(self.tables.names)
         self.entries = 0
         self.warnings: list[str] = []
+
+    def through(self) -> None:
+        """Show every event to the tier, for what it learns."""
+        enter(self.window)
+        self._events()
 
     def trace(self) -> Trace:
         """Read to the end."""
@@ -58,7 +65,7 @@ class _Reading:
         behind = leave(self.window, bare=bare) if closed else None
         tables = self.tables.finish()
         if not tables:
-            reason = foreign.without_rows(self.forgiving.phases, self.forgiving.times_as_text, self.entries)
+            reason = foreign.without_rows(self.forgiving.phases, self.entries)
             raise UnreadableTrace(self.text.path, f"{reason}: {self.text.damage}" if self.text.damage else reason)
         if behind and behind.get("traceEvents"):
             self.warnings.append("holds traceEvents twice: only the first was read")

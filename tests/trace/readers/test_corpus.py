@@ -92,7 +92,6 @@ def test_every_timed_event_is_exact(relative: str) -> None:
         ("rocprof/908_results.json.gz", "rocprofiler"),
         ("hta/memory_timeline.raw.gz", "memory timeline"),
         ("hta/meta_events_only.json", "only metadata"),
-        ("ascend-npu/trace_view.json", "Ascend"),
         ("megatronapp-pp4/pipeline-4.json.gz", "B and E"),
         ("bytedance-straggler/trace-AR.parquet", "Parquet"),
         ("bytedance-straggler/result-AR.json", "no traceEvents"),
