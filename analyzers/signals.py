@@ -116,7 +116,7 @@ def _draining(row: RowTime, host: HostActivity) -> list[tuple[int, int, int]]:
     if row.gaps is None:
         return []
     gaps, result = row.gaps, []
-    drained = np.flatnonzero(gaps.drain & (gaps.asked < np.iinfo(np.int64).max // 4))
+    drained = np.flatnonzero(gaps.drain & (gaps.end < row.windows.bounds[-1]))
     refill = np.minimum(gaps.asked[drained], gaps.end[drained]) - gaps.start[drained]
     for i in drained[np.argsort(-refill, kind="stable")[:TOP]]:
         calls = host.blocking
