@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 # The instruction's shape (s16816, h884, i8816) or generation (hmma, gmma, tensorop, wmma), the operands' type (tf32), or
-# a family that has no other kernels (nvjet, FlashAttention, cuDNN's xmma). After torch-tb-profiler's list.
+# a family that has no other kernels (nvjet, FlashAttention, cuDNN's xmma); Triton's products, whose names say nothing of
+# it, get the benefit of the doubt. After torch-tb-profiler's list.
 _TENSOR_CORES: Final = re.compile(
     r"[shi](?:884|1688|8816|16816|16832|161616)|[hgiq]mma_|_(?:w|h)?mma_|_tensorop_|tf32|nvjet|flash_(?:fwd|bwd)"
     r"|cutlass3x|fmha|sm(?:90|100|103|120)_\w*gemm|xmma_(?!.*simt)|conv1x1|conv2d_c1_k1|c1_k1"
-    r"|first_layer_wgrad_kernel|direct_group|dgrad_1x1_stride_2x2|ImplicitGemmMultistage",
+    r"|first_layer_wgrad_kernel|direct_group|dgrad_1x1_stride_2x2|ImplicitGemmMultistage"
+    r"|triton_tem|matmul|attn_(?:fwd|bwd)",
     re.IGNORECASE,
 )
 _FP32: Final = re.compile(r"(?<![a-z0-9])sgemm|_sgemm|scudnn|f32f32_f32f32\w*simt", re.IGNORECASE)

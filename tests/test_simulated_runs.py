@@ -25,6 +25,11 @@ PLANTED = [
     faults.slow_python(16 * MS),
     faults.late_communication(6 * MS),
     faults.no_communication(),
+    faults.late_compile(100 * MS),
+    faults.indexing_loop(6 * MS),
+    faults.zero_grad(4 * MS),
+    faults.single_tensor_optimizer(2 * MS),
+    faults.full_fp32(80 * MS),
 ]
 
 

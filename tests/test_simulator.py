@@ -27,8 +27,13 @@ ONE_OF_EACH = [
     faults.slow_link(20 * MS),
     faults.slow_python(5 * MS),
     faults.late_communication(4 * MS),
+    faults.indexing_loop(2 * MS),
+    faults.zero_grad(2 * MS),
+    faults.single_tensor_optimizer(2 * MS),
+    faults.full_fp32(4 * MS),
+    faults.late_compile(20 * MS, every=2),
 ]
-IN_EVERY_STEP = [fault for fault in ONE_OF_EACH if fault.kind not in ("slow_link", "checkpoint")]
+IN_EVERY_STEP = [fault for fault in ONE_OF_EACH if fault.kind not in ("slow_link", "checkpoint", "late_compile")]
 SHARDINGS = [{"sharding": "ddp"}, {"sharding": "fsdp"}, {"sharding": "hsdp", "ranks_per_host": 2}]
 
 
@@ -147,7 +152,7 @@ def test_a_fault_lengthens_the_step_by_what_was_planted(fault: Fault) -> None:
     healthy, faulty = (simulate(Scenario(**SMALL, faults=planted)) for planted in ((), (fault,)))
     added = step_ns(faulty) - step_ns(healthy)
     # a host that lost its lead takes some launches to regain it: the more often, the longer
-    refill = {"sync_points": 1.0, "slow_python": 0.5}.get(fault.kind, 0.2)
+    refill = {"sync_points": 1.0, "slow_python": 0.5, "single_tensor": 0.5}.get(fault.kind, 0.2)
     assert 0.8 * fault.amount_ns < added < (1 + refill) * fault.amount_ns
 
 

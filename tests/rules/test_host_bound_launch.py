@@ -35,6 +35,14 @@ def test_idle_time_that_the_loader_claims_is_not_the_host_s(tmp_path: Path) -> N
     assert findings(ranks(1, body), "host-bound-launch", tmp_path) == []
 
 
+def test_what_a_compilation_claims_is_priced_apart(tmp_path: Path) -> None:
+    def body(rank: Rank, _: int) -> None:
+        start, end = rank.gap(4 * MS, 3 * MS)
+        rank.host("entire_frame_compile (dynamo_timed)", start, end, "user_annotation")
+
+    assert findings(ranks(1, body), "host-bound-launch", tmp_path) == []
+
+
 def test_without_device_or_launches_the_rule_says_what_to_record(tmp_path: Path) -> None:
     def no_device(rank: Rank, _: int) -> None:
         rank.host("aten::mm", rank.begin, rank.begin + MS)

@@ -40,6 +40,7 @@ def test_short_work_and_devices_without_tensor_cores_are_silent(run: Rank, tmp_p
         "volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_nn",
         "nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT",
         "void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4> >(Flash_fwd_params)",
+        "triton_tem_fused_addmm_relu_12",
         "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32",
     ],
 )

@@ -67,3 +67,28 @@ def late_communication(amount_ns: int) -> Fault:
 def no_communication() -> Fault:
     """The ranks never talk to each other: every one trains a model of its own."""
     return Fault(FaultKind.NO_COMMUNICATION, "missing-communication")
+
+
+def late_compile(amount_ns: int, every: int = 11) -> Fault:
+    """torch.compile compiles again every few steps; `amount_ns` is for one compilation."""
+    return Fault(FaultKind.LATE_COMPILE, "late-compile", amount_ns, every=every)
+
+
+def indexing_loop(amount_ns: int) -> Fault:
+    """A loop picks one row after the other, for which the device waits."""
+    return Fault(FaultKind.INDEXING_LOOP, "indexing-loop", amount_ns)
+
+
+def zero_grad(amount_ns: int) -> Fault:
+    """Gradients are filled with zeros at the end of each step; `amount_ns` is the fills' sum."""
+    return Fault(FaultKind.ZERO_GRAD, "zero-grad", amount_ns)
+
+
+def single_tensor_optimizer(amount_ns: int) -> Fault:
+    """The optimizer updates one parameter after the other; `amount_ns` is the sum of the gaps between its kernels."""
+    return Fault(FaultKind.SINGLE_TENSOR, "single-tensor-optimizer", amount_ns)
+
+
+def full_fp32(amount_ns: int) -> Fault:
+    """Matrix products run in full fp32, and take longer by `amount_ns` together."""
+    return Fault(FaultKind.FULL_FP32, "fp32-matmul", amount_ns)

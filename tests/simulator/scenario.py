@@ -24,6 +24,11 @@ class FaultKind(StrEnum):
     SLOW_PYTHON = "slow_python"
     LATE_COMMUNICATION = "late_communication"
     NO_COMMUNICATION = "no_communication"
+    LATE_COMPILE = "late_compile"
+    INDEXING_LOOP = "indexing_loop"
+    ZERO_GRAD = "zero_grad"
+    SINGLE_TENSOR = "single_tensor"
+    FULL_FP32 = "full_fp32"
 
 
 @dataclass(frozen=True, slots=True)

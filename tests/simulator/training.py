@@ -16,6 +16,9 @@ NORM = f"{ANONYMOUS}vectorized_layer_norm_kernel<c10::BFloat16, float>(int, floa
 NORM_BACKWARD = f"{ANONYMOUS}layer_norm_grad_input_kernel_vectorized<c10::BFloat16, float>(int)"
 ADAM = f"{ANONYMOUS}multi_tensor_apply_kernel<FusedOptimizerTensorListMetadata<4> >(int)"
 LOSS = f"{ANONYMOUS}cunn_SoftMaxForward<8, c10::BFloat16, float>(float*, int)"
+SGEMM = "ampere_sgemm_128x64_tn"
+FILL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float> >(int)"
+UPDATE = "void at::native::vectorized_elementwise_kernel<4, at::native::addcdiv_kernel_lambda<float> >(int)"
 NCCL = {
     ALL_REDUCE: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
     ALL_GATHER: "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
@@ -36,6 +39,7 @@ BACKWARD = (  # autograd node, operator, kernel, duration
 )
 LOSS_NS, ADAM_NS, ADAM_KERNELS = 150_000, 300_000, 6
 BATCH_BYTES, BATCH_COPY_NS = 2_097_152, 60_000
+FILLS, UPDATES, LAPS = 10, 12, 100  # of zero_grad; of a single-tensor optimizer; of an indexing loop
 SYNC_POINTS = 4  # layers after which a run with sync points calls .item()
 
 
@@ -69,6 +73,11 @@ class TrainingLoop:
         yield from self._forward()
         yield from self._backward()
         self._optimize()
+        self._zero_gradients()
+        compile_ns = self._amount(FaultKind.LATE_COMPILE)
+        if compile_ns:
+            with self.worker.span("entire_frame_compile (dynamo_timed)"):
+                self.worker.starve(compile_ns)
         save_ns = self._amount(FaultKind.CHECKPOINT)
         if save_ns:
             with self.worker.span("torch.distributed.checkpoint.save"):
@@ -102,6 +111,9 @@ class TrainingLoop:
         if pause and layer == middle:
             with worker.span("Python GC", "python_function"):
                 worker.starve(pause)
+        loop = self._amount(FaultKind.INDEXING_LOOP)
+        if loop and layer == middle:
+            self._loop(loop // LAPS)
         malloc = self._amount(FaultKind.DEVICE_MALLOC)
         if malloc and layer == middle:
             worker.drain("cudaFree")
@@ -109,6 +121,13 @@ class TrainingLoop:
         points = min(SYNC_POINTS, self.scenario.layers)
         if layer in spread(points, self.scenario.layers):
             self._item(self._amount(FaultKind.SYNC_POINTS) // points)
+
+    def _loop(self, ns: int) -> None:
+        """A Python loop over `aten::select`, `ns` each time round, once the device has nothing left to do."""
+        self.worker.starve(0)
+        for _ in range(LAPS):
+            with self.worker.span("aten::select", "cpu_op"):
+                self.worker.now += ns - 2_000
 
     def _item(self, ns: int) -> None:
         """`.item()`: copy one number, wait for it; until the host has launched again, the device starves for `ns`."""
@@ -145,8 +164,18 @@ class TrainingLoop:
             self.worker.wait_until(max(self.pending))
             self.pending.clear()
         with self.worker.span("Optimizer.step#AdamW.step"):
-            for _ in range(ADAM_KERNELS):
+            gaps = self._amount(FaultKind.SINGLE_TENSOR)
+            for _ in range(UPDATES if gaps else 0):
+                self.worker.launch("aten::addcdiv_", UPDATE, ADAM_KERNELS * ADAM_NS // UPDATES, gaps // UPDATES)
+            for _ in range(0 if gaps else ADAM_KERNELS):
                 self._launch("aten::_fused_adamw_", ADAM, ADAM_NS)
+
+    def _zero_gradients(self) -> None:
+        zeros = self._amount(FaultKind.ZERO_GRAD)
+        if zeros:
+            with self.worker.span("Optimizer.zero_grad#AdamW.zero_grad"):
+                for _ in range(FILLS):
+                    self.worker.launch("aten::zero_", FILL, zeros // FILLS)
 
     # ---- collectives
 
@@ -192,6 +221,9 @@ class TrainingLoop:
     def _launch(self, operator: str, kernel: str, ns: int) -> None:
         slower = ns * self._amount(FaultKind.SLOW_COMPUTE) // compute_ns(self.scenario)
         late = self._amount(FaultKind.SLOW_PYTHON) // launches(self.scenario)
+        fp32 = self._amount(FaultKind.FULL_FP32)
+        if fp32 and kernel == GEMM:
+            kernel, slower = SGEMM, slower + ns * fp32 // matmul_ns(self.scenario)
         self.worker.launch(operator, kernel, ns + slower, late)
 
     def _amount(self, kind: FaultKind) -> int:
@@ -211,6 +243,12 @@ def launches(scenario: Scenario) -> int:
 def compute_ns(scenario: Scenario) -> int:
     """What one step computes, without noise and faults."""
     return scenario.layers * sum(_durations()) + LOSS_NS + ADAM_KERNELS * ADAM_NS
+
+
+def matmul_ns(scenario: Scenario) -> int:
+    """What the matrix products of one step compute, without noise and faults."""
+    forward = sum(ns for _, kernel, ns in FORWARD if kernel == GEMM)
+    return scenario.layers * (forward + sum(ns for *_, kernel, ns in BACKWARD if kernel == GEMM))
 
 
 def _durations() -> Iterator[int]:
