@@ -197,9 +197,10 @@ def _repeated(name: Ints, at: Ints) -> Bools:
     """Whether the operators from select i to select i + 1 are those from i + 1 to i + 2; one value a pair of pairs."""
     gap = np.diff(at)
     alike: Bools = (gap[1:] == gap[:-1]) & (gap[1:] <= LONGEST)
-    for i in np.flatnonzero(alike):
-        a, b, c = at[i], at[i + 1], at[i + 2]
-        alike[i] = bool((name[a:b] == name[b:c]).all())
+    for length in np.unique(gap[:-1][alike]).tolist():
+        same = np.concatenate(([0], np.cumsum(name[:-length] == name[length:])))
+        mine = np.flatnonzero(alike & (gap[:-1] == length))
+        alike[mine] = same[at[mine] + length] - same[at[mine]] == length
     return alike
 
 
