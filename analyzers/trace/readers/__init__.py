@@ -7,8 +7,8 @@ from typing import Protocol
 
 from rankscope.analyzers.errors import UnreadableTrace
 from rankscope.analyzers.trace.model import Trace
-from rankscope.analyzers.trace.readers import ascend, foreign, kineto
-from rankscope.analyzers.trace.readers.heads import Head, head_of
+from rankscope.analyzers.trace.readers import ascend, foreign, kineto, rocprofiler
+from rankscope.analyzers.trace.readers.heads import Head
 from rankscope.analyzers.trace.readers.opening import Progress, Text
 
 
@@ -19,12 +19,16 @@ class Reader(Protocol):
         """Whether a file that begins so may be this reader's."""
         ...
 
+    def head_of(self, path: str) -> Head:
+        """What the file says early on; UnreadableTrace for what is no trace."""
+        ...
+
     def read(self, path: str, *, progress: Progress | None = None) -> Trace:
         """Everything the file recorded; UnreadableTrace where that is nothing."""
         ...
 
 
-READERS: tuple[Reader, ...] = (ascend, kineto)  # kineto takes what is left
+READERS: tuple[Reader, ...] = (rocprofiler, ascend, kineto)  # kineto takes what is left
 SNIFFED = 1 << 16  # decoded bytes
 
 __all__ = ["Head", "head", "read"]
@@ -36,20 +40,20 @@ def read(path: str | os.PathLike[str], *, progress: Progress | None = None) -> T
     Raises UnreadableTrace with a plain reason for what is no trace, or holds no timed events.
     """
     where = os.fspath(path)
-    front = _front(where)
-    for reader in READERS:
-        if reader.sniff(front, os.path.basename(where)):
-            return reader.read(where, progress=progress)
-    raise UnreadableTrace(where, foreign.why_not(front) or "is not a profiler trace")
+    return _reader(where, _front(where)).read(where, progress=progress)
 
 
 def head(path: str | os.PathLike[str]) -> Head:
     """What the first megabyte says of a file, None for what lies further back; UnreadableTrace for what is no trace."""
     where = os.fspath(path)
-    front = _front(where)
-    if not any(reader.sniff(front, os.path.basename(where)) for reader in READERS):
-        raise UnreadableTrace(where, foreign.why_not(front) or "is not a profiler trace")
-    return head_of(where)
+    return _reader(where, _front(where)).head_of(where)
+
+
+def _reader(path: str, front: bytes) -> Reader:
+    for reader in READERS:
+        if reader.sniff(front, os.path.basename(path)):
+            return reader
+    raise UnreadableTrace(path, foreign.why_not(front) or "is not a profiler trace")
 
 
 def _front(path: str) -> bytes:

@@ -32,8 +32,6 @@ def _object(keys: set[str], text: bytes) -> str | None:
         return "is a PyTorch execution trace, not a profiler trace"
     if "entries" in keys and {"pg_config", "pg_status"} & keys:
         return "is a flight-recorder dump, not a profiler trace"
-    if "rocprofiler-sdk-tool" in keys:
-        return "is rocprofiler output, not a PyTorch profiler trace"
     if {"device_traces", "segments"} & keys:
         return "is a PyTorch memory snapshot, not a profiler trace"
     if re.match(rb"\{\s*\}\s*$", text):

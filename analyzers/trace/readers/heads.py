@@ -38,7 +38,7 @@ class Head:
 
 
 def head_of(path: str) -> Head:
-    """The head of a Kineto trace."""
+    """The head of a Kineto trace, or of one in its words."""
     with Text(path) as text:
         window = Window(text, FEW)
         keys, bare = enter(window)

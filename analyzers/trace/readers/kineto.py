@@ -16,6 +16,7 @@ from rankscope.analyzers.trace.readers.cutting import LONGEST, Window, enter, le
 from rankscope.analyzers.trace.readers.decoding import QuickTier
 from rankscope.analyzers.trace.readers.exact_time import OutOfRange
 from rankscope.analyzers.trace.readers.forgiving import ForgivingTier, Salvaged
+from rankscope.analyzers.trace.readers.heads import head_of as head_of
 from rankscope.analyzers.trace.readers.opening import Progress, Text
 from rankscope.analyzers.trace.readers.records import Surprise
 

@@ -89,7 +89,6 @@ def test_every_timed_event_is_exact(relative: str) -> None:
         ("chakra-et-2rank/eg.rank_0.pt.trace.json.gz", "execution trace"),
         ("flight-recorder/gloo-4rank/_dump_fr_trace_json_0.json", "flight-recorder"),
         ("flight-recorder/gpu_error_1st/_dump_0", "flight-recorder"),
-        ("rocprof/908_results.json.gz", "rocprofiler"),
         ("hta/memory_timeline.raw.gz", "memory timeline"),
         ("hta/meta_events_only.json", "only metadata"),
         ("megatronapp-pp4/pipeline-4.json.gz", "B and E"),
