@@ -14,6 +14,7 @@ _DAMAGE: Final = {
     "negative": "a negative time",
     "zero_start": "a start of zero",
     "duplicate": "an exact copy",
+    "out_of_reach": "a time weeks away from all others",
     "absurd_duration": "an absurd duration",
 }
 

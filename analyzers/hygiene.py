@@ -1,6 +1,6 @@
 """Events whose recorded time is impossible are set aside: their time becomes unknown, nothing is invented in its place.
 
-A clean file loses nothing. Order: negative, zero start, duplicate, then absurd duration among what is left.
+A clean file loses nothing. Order: negative, zero start, out of reach, duplicate, then absurd duration among what is left.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ IDS: Mapping[type[Table], tuple[str, ...]] = {
 ABSURD = 10  # times the 99th percentile of the other events of its name (accounting, section 7)
 RESOLUTION_NS = 1000  # older files count whole microseconds: a duration of 0 says "under 1 us"
 SWALLOWED = 2  # later starts on its stream
+REACH_NS = 1 << 51  # 26 days from the file's median start; within it sums of times are exact, even as float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,10 @@ class Hygiene:
 def set_aside(trace: Trace) -> Hygiene:
     """Judge every timed event of the file."""
     tables = {table: trace[table] for table in TIMED if table in trace}
-    counts = dict.fromkeys(("negative", "zero_start", "duplicate", "absurd_duration"), 0)
+    counts = dict.fromkeys(("negative", "zero_start", "out_of_reach", "duplicate", "absurd_duration"), 0)
     masks: dict[type[Table], Bools] = {}
     zero_is_damage, negative_is_damage = _impossible_starts(list(tables.values()))
+    earliest, latest = _reach(list(tables.values()))
     for kind, table in tables.items():
         start, dur = _times(table)
         negative = dur < 0
@@ -64,10 +66,13 @@ def set_aside(trace: Trace) -> Hygiene:
             negative |= start < 0
         zero = (start == 0) & ~negative if zero_is_damage else np.zeros(len(table), np.bool_)
         kept = ~(negative | zero)
+        far = kept & ((start < earliest) | (start > latest) | (dur > REACH_NS))
+        kept &= ~far
         copies = _duplicates(table, kept, IDS[kind]) if kind in IDS else np.empty(0, np.int64)
         kept[copies] = False
         counts["negative"] += int(negative.sum())
         counts["zero_start"] += int(zero.sum())
+        counts["out_of_reach"] += int(far.sum())
         counts["duplicate"] += len(copies)
         if isinstance(table, DeviceEvents):
             absurd = _absurd(table, kept)
@@ -103,6 +108,19 @@ def _impossible_starts(tables: list[Table]) -> tuple[bool, bool]:
     zeros = int((every == 0).sum())
     apart = len(positive) > zeros and int(positive.min()) > int(positive.max()) - int(positive.min())
     return apart, 2 * len(positive) > len(every)
+
+
+def _reach(tables: list[Table]) -> tuple[int, int]:
+    """The earliest and the latest start that belong to one capture. The median is taken only where they lie apart."""
+    starts = [_times(table)[0] for table in tables if len(table)]
+    if not starts:
+        return 0, 0
+    first, last = min(int(start.min()) for start in starts), max(int(start.max()) for start in starts)
+    if last - first <= REACH_NS:
+        return first, last
+    every = np.concatenate(starts)
+    middle = int(np.partition(every, len(every) // 2)[len(every) // 2])
+    return max(middle - REACH_NS, first), min(middle + REACH_NS, last)
 
 
 def _duplicates(table: Table, kept: Bools, ids: tuple[str, ...]) -> Ints:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
+from typing import NoReturn
 
 from rankscope import __version__
 from rankscope.analyzers.errors import RankscopeError
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """A parser of every module in `ui/commands`: docstring = help; `arguments(parser)` and `run(args)` do the rest."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="rankscope",
         description="Says where every nanosecond of a distributed PyTorch training step went, which rank holds the "
         "others up, why, and what to change.",
@@ -67,6 +68,15 @@ def parser() -> argparse.ArgumentParser:
         module.arguments(own)
         own.set_defaults(command=module.run)
     return top
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, without the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with the exit status of bad usage."""
+        output.say(f"{message}; `{self.prog} --help` explains")
+        raise SystemExit(UNUSABLE)
 
 
 @contextmanager
@@ -98,7 +108,8 @@ def _last_word(kind: type[BaseException], error: BaseException, trace: Traceback
         sys.__excepthook__(kind, error, trace)
     else:
         output.say(f"a bug of rankscope ({kind.__name__}: {error}); RANKSCOPE_TRACEBACK=1 shows where")
-    sys.stderr.flush()
+    if sys.stderr is not None:
+        sys.stderr.flush()
     os._exit(UNUSABLE)
 
 

@@ -30,7 +30,8 @@ def say(message: str) -> None:
     """One message to standard error; control characters in it are shown, not obeyed."""
     plain = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], message)
     with suppress(OSError):  # nobody listens
-        print(f"rankscope: {plain}", file=_forgiving(sys.stderr), flush=True)
+        if sys.stderr is not None:  # closed by the caller: None, whatever its type says
+            print(f"rankscope: {plain}", file=_forgiving(sys.stderr), flush=True)
 
 
 def put(text: str, path: str | None) -> None:
@@ -46,14 +47,15 @@ def put(text: str, path: str | None) -> None:
 
 def colour() -> bool:
     """Whether standard output is a terminal that wants colour."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return wanted and sys.stdout is not None and sys.stdout.isatty()
 
 
 def draws(glyphs: str) -> bool:
     """Whether standard output's encoding has all these characters."""
     try:
         glyphs.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
+    except (UnicodeEncodeError, LookupError, AttributeError):  # the last: it is closed
         return False
     return True
 
@@ -76,7 +78,7 @@ class Bar:
     def __call__(self, done: int, total: int) -> None:
         """Show that `done` of `total` bytes are read."""
         if self.bar is None:
-            if not sys.stderr.isatty():
+            if sys.stderr is None or not sys.stderr.isatty():
                 return
             from rich.console import Console
             from rich.progress import Progress
@@ -95,6 +97,8 @@ class Bar:
 
 
 def _to_stdout(text: str) -> None:
+    if sys.stdout is None:
+        raise Unwritable("standard output is closed; -o FILE writes elsewhere")
     try:
         _forgiving(sys.stdout).write(text)
         sys.stdout.flush()

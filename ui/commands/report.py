@@ -170,7 +170,10 @@ def numbers(text: str) -> frozenset[int]:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not words:
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing")
+    return words
 
 
 def _positive(text: str) -> int:
