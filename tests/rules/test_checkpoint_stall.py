@@ -37,3 +37,7 @@ def test_a_checkpoint_written_behind_a_busy_device_is_silent(tmp_path: Path) -> 
 def test_without_a_checkpoint_range_the_rule_says_how_to_record_one(tmp_path: Path) -> None:
     record = skipped(ranks(1, lambda rank, _: rank.gap(4 * MS, MS) and None), "checkpoint-stall", tmp_path)
     assert "torch.save" in record
+
+
+def test_a_checkpoint_just_above_a_hundredth_of_the_run_is_told(tmp_path: Path) -> None:
+    assert len(findings(saving({0: 1300 * US, 1: MS}), "checkpoint-stall", tmp_path)) == 1

@@ -45,3 +45,7 @@ def test_without_the_devices_names_the_rule_is_skipped(tmp_path: Path) -> None:
     run = computing(MS)
     run.head.clear()
     assert "deviceProperties" in skipped(run, "fp32-matmul", tmp_path)
+
+
+def test_just_above_a_hundredth_of_the_step_is_told(tmp_path: Path) -> None:
+    assert len(findings(computing(120 * US), "fp32-matmul", tmp_path)) == 1

@@ -34,3 +34,7 @@ def test_less_than_a_twentieth_of_the_step_is_silent(tmp_path: Path) -> None:
 def test_without_launches_the_rule_is_skipped(tmp_path: Path) -> None:
     run = ranks(1, lambda rank, _: rank.kernel(rank.begin, rank.begin + MS, launched=False))
     assert "ProfilerActivity.CPU" in skipped(run, "host-late-communication", tmp_path)
+
+
+def test_just_above_a_twentieth_of_the_step_is_told(tmp_path: Path) -> None:
+    assert len(findings(communicating(550 * US, 550 * US), "host-late-communication", tmp_path)) == 1

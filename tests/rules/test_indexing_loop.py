@@ -63,3 +63,7 @@ def test_a_loop_behind_a_busy_device_is_silent(tmp_path: Path) -> None:
             rank.host("aten::select", rank.begin + MS + i * 20 * US, rank.begin + MS + (i + 1) * 20 * US)
 
     assert findings(ranks(1, body), "indexing-loop", tmp_path) == []
+
+
+def test_a_dozen_iterations_are_a_loop(tmp_path: Path) -> None:
+    assert len(findings(looping(12), "indexing-loop", tmp_path)) == 1

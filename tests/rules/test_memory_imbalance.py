@@ -50,3 +50,8 @@ def test_without_memory_events_on_every_rank_the_rule_is_skipped(tmp_path: Path)
     run = remembering(0.4, 0.6)
     run[1].events = [event for event in run[1].events if event["name"] != "[memory]"]
     assert "profile_memory=True" in skipped(run, "memory-imbalance", tmp_path)
+
+
+@pytest.mark.parametrize(("usual", "most"), [(0.25, 0.32), (0.26, 0.4)], ids=["a third full", "less than half full"])
+def test_far_more_on_a_device_with_room_is_a_warning(usual: float, most: float, tmp_path: Path) -> None:
+    assert [f.severity for f in findings(remembering(usual, most), "memory-imbalance", tmp_path)] == ["warning"]

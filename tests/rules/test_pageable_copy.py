@@ -39,3 +39,7 @@ def test_without_a_device_the_rule_is_skipped(tmp_path: Path) -> None:
         rank.host("aten::copy_", rank.begin, rank.begin + MS)
 
     assert "ProfilerActivity.CUDA" in skipped(ranks(1, body, cpu_only=True), "pageable-copy", tmp_path)
+
+
+def test_a_copy_just_above_1_mb_is_told(tmp_path: Path) -> None:
+    assert len(findings(copying(MS, size=1_100_000), "pageable-copy", tmp_path)) == 1

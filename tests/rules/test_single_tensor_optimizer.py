@@ -55,3 +55,7 @@ def test_foreach_that_falls_back_to_single_tensors_counts_as_foreach(tmp_path: P
 def test_without_a_device_the_rule_is_skipped(tmp_path: Path) -> None:
     run = ranks(1, lambda rank, _: rank.host("aten::mm", rank.begin, rank.begin + MS) and None, cpu_only=True)
     assert "ProfilerActivity.CUDA" in skipped(run, "single-tensor-optimizer", tmp_path)
+
+
+def test_a_dozen_updates_are_an_optimizer(tmp_path: Path) -> None:
+    assert len(findings(optimizing(12, 50 * US), "single-tensor-optimizer", tmp_path)) == 1

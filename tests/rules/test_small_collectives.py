@@ -85,3 +85,8 @@ def test_without_sizes_the_rule_is_skipped_and_without_communication_it_passes(t
     assert "torch>=2.2" in skipped(ranks(2, unsized), "small-collectives", tmp_path)
     silent = ranks(2, lambda rank, _: rank.fill(rank.begin + FIRST, rank.begin + STEP))
     assert findings(silent, "small-collectives", tmp_path) == []
+
+
+@pytest.mark.parametrize("sizes", [[60_000] * 10, [32_000] * 4 + [1 << 24] * 14], ids=["just small", "just a fifth"])
+def test_just_below_64_kb_and_just_above_a_fifth_are_told(sizes: list[int], tmp_path: Path) -> None:
+    assert len(findings(communicating(*sizes, each=30 * US), "small-collectives", tmp_path)) == 1

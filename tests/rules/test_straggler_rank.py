@@ -152,3 +152,11 @@ def test_a_rank_alone_in_its_folder_cannot_be_compared(tmp_path: Path) -> None:
 def test_a_run_of_one_rank_passes(tmp_path: Path) -> None:
     run = ranks(1, lambda rank, _: rank.fill(rank.begin + FIRST, rank.begin + STEP))
     assert findings(run, "straggler-rank", tmp_path) == []
+
+
+@pytest.mark.parametrize(("later", "named"), [(400 * US, [4, 5]), (600 * US, [5])])
+def test_ranks_are_named_together_where_that_returns_twice_what_the_worst_does(
+    later: int, named: list[int], tmp_path: Path
+) -> None:
+    run = late_run({4: MS, 5: MS + later}, world=8, hosts=2)
+    assert [found.ranks for found in findings(run, "straggler-rank", tmp_path)] == [named]

@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hand_made import MS, US, Rank, findings, ranks, skipped
+from hand_made import MS, STEPS, US, Rank, findings, ranks, skipped
 
 
-def drained(length: int, call: str = "cudaStreamSynchronize", copies: int = 0) -> list[Rank]:
+def drained(length: int, call: str = "cudaStreamSynchronize", copies: int = 0, steps: int = STEPS) -> list[Rank]:
     """A call waits for the device; the refill takes `length`."""
 
     def body(rank: Rank, _: int) -> None:
@@ -16,7 +16,7 @@ def drained(length: int, call: str = "cudaStreamSynchronize", copies: int = 0) -
             at = rank.begin + 9 * MS + i * 5 * US
             rank.copy("DtoH (Device -> Pinned)", at, at + US, 4)
 
-    return ranks(1, body)
+    return ranks(1, body, steps=steps)
 
 
 def test_the_refill_after_a_drain_is_priced(tmp_path: Path) -> None:
@@ -29,8 +29,9 @@ def test_the_refill_after_a_drain_is_priced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("run", "speaks"),
     [
-        (drained(300 * US), False),  # below 5 % of the step, few copies, no full synchronisation
+        (drained(480 * US), False),  # below 5 % of the step, few copies, no full synchronisation
         (drained(300 * US, copies=1), True),  # 11 usable steps: more than 10 copies a capture
+        (drained(300 * US, copies=1, steps=10), False),  # 9 usable steps
         (drained(300 * US, call="cudaDeviceSynchronize"), True),
         (drained(90 * US, call="cudaDeviceSynchronize", copies=3), False),  # below 1 % of the step
     ],

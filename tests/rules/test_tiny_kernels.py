@@ -54,3 +54,7 @@ def test_long_gaps_before_tiny_kernels_have_another_cause(tmp_path: Path) -> Non
 def test_without_a_device_the_rule_is_skipped(tmp_path: Path) -> None:
     run = ranks(1, lambda rank, _: rank.host("aten::mm", rank.begin, rank.begin + MS) and None, cpu_only=True)
     assert "ProfilerActivity.CUDA" in skipped(run, "tiny-kernels", tmp_path)
+
+
+def test_two_kernels_of_five_are_enough(tmp_path: Path) -> None:
+    assert len(findings(tiny(120, 8 * US, others=180), "tiny-kernels", tmp_path)) == 1

@@ -28,3 +28,7 @@ def test_two_byte_products_that_load_less_than_sixteen_bytes_are_priced(name: st
 )
 def test_short_aligned_and_four_byte_products_are_silent(run: Rank, tmp_path: Path) -> None:
     assert findings(run, "unaligned-matmul", tmp_path) == []
+
+
+def test_just_above_a_hundredth_of_the_step_is_told(tmp_path: Path) -> None:
+    assert len(findings(computing(220 * US, BF16.format(2)), "unaligned-matmul", tmp_path)) == 1

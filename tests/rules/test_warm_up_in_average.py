@@ -38,3 +38,7 @@ def test_without_marks_the_rule_is_skipped(tmp_path: Path) -> None:
     rank = Rank()
     rank.fill(FIRST, 5 * MS)
     assert "prof.step()" in skipped(rank, "warm-up-in-average", tmp_path)
+
+
+def test_three_steps_after_it_tell_what_is_usual(tmp_path: Path) -> None:
+    assert len(findings(steps(90 * MS, 10 * MS, 10 * MS, 10 * MS), "warm-up-in-average", tmp_path)) == 1
