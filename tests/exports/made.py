@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -18,6 +20,7 @@ LATE = 2
 def simulated() -> Run:
     """Four ranks on two hosts whose clocks differ by 3 ms; rank 2 computes longer."""
     folder = Path(mkdtemp(prefix="rankscope-test-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     fault = faults.slow_compute(LATE, 2 * MS)
     scenario = Scenario(ranks=4, steps=9, layers=4, ranks_per_host=2, clock_offsets_ns=(0, 3 * MS), faults=(fault,))
     simulate(scenario).write(folder)
