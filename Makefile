@@ -6,11 +6,12 @@ READY := $(VENV)/.ready
 PEER := .venv-hta
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test lint bench bench-quick bench-hta package clean
+.PHONY: help demo test fuzz lint bench bench-quick bench-hta package clean
 
 help:
 	@echo "make demo       simulate an 8-rank run with a slow rank and report it (demo/report.html)"
 	@echo "make test       lint, types, import contracts and all tests"
+	@echo "make fuzz       2,000 damaged files instead of the 300 of make test; needs about ten minutes"
 	@echo "make lint       the first three only"
 	@echo "make bench      load and analysis benchmarks, against HTA; needs about an hour and 5 GB of disk"
 	@echo "make package    build wheel and sdist, install the wheel elsewhere and run its demo"
@@ -34,6 +35,9 @@ lint: $(READY)
 
 test: lint
 	$(BIN)/python -m pytest
+
+fuzz: $(READY)
+	RANKSCOPE_FUZZ=2000 $(BIN)/python -m pytest tests/fuzz
 
 bench: $(READY) bench-hta
 	$(BIN)/python benchmarks/load.py --hta-python $(PEER)/bin/python

@@ -12,7 +12,7 @@ from rankscope.reports import heat
 from rankscope.reports.blocks import Bar, Bars, Heatmap, Quantity
 from rankscope.reports.buckets import BY_KEY, FAMILIES, Family
 from rankscope.reports.format import quantity
-from rankscope.reports.names import visible
+from rankscope.reports.names import shortened, visible
 
 FAMILY_GLYPHS = {
     "compute": "█",
@@ -44,15 +44,16 @@ def bars(block: Bars, width: int) -> list[Line]:
     if not shown:
         return []
     families = [family for family in FAMILIES if any(_family_ns(bar, family) for bar in shown)]
-    label_width = max(cell_len(visible(bar.label)) for bar in shown)
+    labels = [shortened(visible(bar.label), width // 2 - 6) for bar in shown]  # the bar keeps the other half
+    label_width = max(map(cell_len, labels))
     figures = sum(_figure(family) for family in families)
     room = width - label_width - 10 - figures - 2
     if room < _BAR_LEAST:
         families, room = [], width - label_width - 12
     scale = max(bar.total_ns for bar in shown) or 1
     lines = [_heading(families, label_width, room)]
-    for bar in shown:
-        line = Line(f"{visible(bar.label):<{label_width}} {duration(bar.total_ns):>8} ")
+    for bar, label in zip(shown, labels, strict=True):
+        line = Line(f"{label:<{label_width}} {duration(bar.total_ns):>8} ")
         line.append_text(_stack(bar, room, scale))
         for family in families:
             ns = _family_ns(bar, family)

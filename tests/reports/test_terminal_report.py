@@ -9,8 +9,9 @@ from rich.cells import cell_len
 from sample import EVERY, straggling
 
 from rankscope.analyzers.quantities import duration
-from rankscope.reports.blocks import Section
+from rankscope.reports.blocks import Bar, Bars, Part, Section
 from rankscope.reports.names import visible
+from rankscope.reports.renderers import glyphs
 from rankscope.reports.renderers.terminal import in_ascii, render
 from rankscope.reports.sections import sections
 
@@ -92,3 +93,9 @@ def test_a_family_that_is_absent_has_no_column_and_no_zero() -> None:
     text = render(EVERY["cpu"](), width=100, colour=False)
     heading = next(line for line in text.splitlines() if "window" in line and "compute" in line)
     assert "idle" not in heading and "wait" in heading
+
+
+def test_a_label_longer_than_the_terminal_leaves_room_for_its_bar() -> None:
+    bar = Bar("rank 0 device " + "9" * 60, (Part("kernel", 100),), 100)
+    lines = glyphs.bars(Bars("Time", (bar,)), 40)
+    assert all(line.cell_len <= 40 for line in lines) and any("█" in line.plain for line in lines)

@@ -36,7 +36,12 @@ def distributed(keys: Keys) -> dict[str, Any]:
 
 
 def _word(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return _text(value) if isinstance(value, str) and value else None
+
+
+def _text(value: object) -> str:
+    """As text that can be stored: JSON can escape halves of characters that no encoding has."""
+    return str(value).encode("utf-8", "backslashreplace").decode()
 
 
 def _devices(listed: object) -> list[tuple[int, str]]:
@@ -63,9 +68,9 @@ def _groups(listed: object) -> list[ProcessGroup]:
     entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
     return [
         ProcessGroup(
-            name=str(entry.get("pg_name", "")),
-            description=str(entry.get("pg_desc", "")),
-            backend=str(entry.get("backend_config", "")),
+            name=_text(entry.get("pg_name", "")),
+            description=_text(entry.get("pg_desc", "")),
+            backend=_text(entry.get("backend_config", "")),
             ranks=_ranks(entry.get("ranks")),
         )
         for entry in entries

@@ -393,6 +393,11 @@ def test_progress_ends_at_the_size_of_the_file(tmp_path: Path) -> None:
     assert seen == sorted(seen)
 
 
+def test_half_a_character_in_what_the_file_says_of_itself_can_be_stored(reading: Any) -> None:
+    meta = reading(kineto([operator(BASE)], host_name="\ud800", trace_id="a\udfff")).meta
+    assert (meta.host, meta.trace_id) == ("\\ud800", "a\\udfff")
+
+
 def test_long_name_is_cut_and_said(reading: Any) -> None:
     trace = reading(kineto([operator(BASE, name="x" * 3_000_000), operator(BASE + 1)]))
     assert [len(name) for name in names(trace, HostEvents)] == [65_536, len("aten::mm")]
