@@ -47,12 +47,16 @@ class DeviceWork:
 
 
 class Launches(NamedTuple):
-    """Per device event: whether its launch is in the file, the call's begin, its thread and its row in RuntimeCalls."""
+    """Per device event: whether its launch is in the file, the call's begin, its thread and its row in RuntimeCalls.
+
+    `recorded`: the file holds calls that could be launches at all.
+    """
 
     launched: Bools
     at_ns: Ints
     tid: Ints
     row: Ints
+    recorded: bool
 
 
 def launches(trace: Trace, hygiene: Hygiene) -> Launches:
@@ -63,14 +67,15 @@ def launches(trace: Trace, hygiene: Hygiene) -> Launches:
     n = len(events)
     usable = np.flatnonzero(calls.valid("correlation") & (calls.correlation > 0) & hygiene.kept(RuntimeCalls))
     if not len(usable) or not n:
-        return Launches(np.zeros(n, np.bool_), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64))
+        none = np.zeros(n, np.int64)
+        return Launches(none.astype(np.bool_), none, none, none, recorded=bool(len(usable)))
     ids, begins = calls.correlation[usable], calls.start_ns[usable]
     order = np.lexsort((begins, ids))
     ids, usable = ids[order], usable[order]
     at = np.minimum(np.searchsorted(ids, events.correlation, "left"), len(ids) - 1)
     launched = (ids[at] == events.correlation) & events.valid("correlation") & (events.correlation > 0)
     row = usable[at]
-    return Launches(launched, calls.start_ns[row], calls.tid[row], row)
+    return Launches(launched, calls.start_ns[row], calls.tid[row], row, recorded=True)
 
 
 def device_kinds(trace: Trace, communication: tuple[str, ...] = ()) -> Ints:
@@ -127,7 +132,7 @@ def device_work(trace: Trace, hygiene: Hygiene, communication: tuple[str, ...] =
                 launched=launched,
                 launch_ns=joined.at_ns[rows],
                 launch_tid=joined.tid[rows],
-                early=_early(start, stream, launched),
+                early=_early(start, stream, launched) & joined.recorded,
             )
         )
     return result

@@ -13,7 +13,7 @@ StepLabel = int | Literal["before", "after"] | None
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """One trace file of the run. `rank_source`: distributedInfo, file name or order."""
+    """One trace file of the run. `rank_source`: distributedInfo, process id, file name or order."""
 
     path: str
     rank: int

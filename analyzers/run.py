@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from rankscope.analyzers.findings import OtherRun
 from rankscope.analyzers.rank_record import RankRecord
 
-DISTRIBUTED_INFO, FILE_NAME, ORDER = "distributedInfo", "file name", "order"
+DISTRIBUTED_INFO, PROCESS_ID, FILE_NAME, ORDER = "distributedInfo", "process id", "file name", "order"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedRank:
-    """One rank's file. `rank_source`: where its rank was read, one of the three names above."""
+    """One rank's file. `rank_source`: where its rank was read, one of the four names above."""
 
     rank: int
     rank_source: str

@@ -13,7 +13,7 @@ from rankscope.analyzers.loading.discovery import discover, shown
 from rankscope.analyzers.loading.ranks import Capture, captures
 from rankscope.analyzers.loading.reading import Progress, Reading
 from rankscope.analyzers.loading.runs import RunFiles, chosen, holding, runs, without_copies
-from rankscope.analyzers.loading.worker import read_head
+from rankscope.analyzers.loading.worker import read_heads
 from rankscope.analyzers.rank_record import RankRecord, RecordOptions
 from rankscope.analyzers.run import LoadedRank, Run, Unreadable
 from rankscope.analyzers.trace.readers import Head
@@ -69,7 +69,7 @@ def _heads(files: Sequence[str], cache: Cache, refused: dict[str, str]) -> dict[
     heads: dict[str, Head] = {}
     for path in files:
         try:
-            heads[path] = read_head(path, cache)
+            heads |= {head.path: head for head in read_heads(path, cache)}
         except UnreadableTrace as error:
             refused[path] = error.reason
         except OSError as error:

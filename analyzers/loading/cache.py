@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rankscope.analyzers.loading.container import Buffer
+from rankscope.analyzers.trace.readers.parts import file_of, split
 
 CAP_BYTES = 5_000_000_000
 LISTED_PARTS = (
@@ -46,9 +47,11 @@ class Cache:
         if self.folder is None:
             return None
         digest = hashlib.blake2b(digest_size=16)
-        with open(path, "rb") as file:
+        with open(file_of(path), "rb") as file:
             seen = os.fstat(file.fileno())
-            digest.update(f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_ino}\n".encode())
+            digest.update(
+                f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_ino} {split(path)[1]}\n".encode()
+            )
             digest.update(_ends(file, seen.st_size))
         return digest.hexdigest()
 
@@ -132,7 +135,7 @@ class Cache:
 def alike(path: str, other: str) -> bool:
     """Whether two files have one size, beginning and end."""
     try:
-        with open(path, "rb") as one, open(other, "rb") as two:
+        with open(file_of(path), "rb") as one, open(file_of(other), "rb") as two:
             size = os.fstat(one.fileno()).st_size
             return size == os.fstat(two.fileno()).st_size and _ends(one, size) == _ends(two, size)
     except OSError:

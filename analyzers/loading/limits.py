@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from rankscope.analyzers.trace.readers.parts import file_of
+
 WORKER_BYTES = 150 << 20  # an idle worker with numpy and its buffers, with room to spare
 RAW_SHARE = 0.7  # resident memory of a worker, as a share of the uncompressed file it reads
 
@@ -42,7 +44,7 @@ def memory_bytes(root: Path = Path("/")) -> int | None:
 def raw_size(path: str) -> int:
     """Uncompressed bytes of a JSON or gzip file, estimated from its size and gzip's trailer; 0: it cannot be opened."""
     try:
-        with open(path, "rb") as file:
+        with open(file_of(path), "rb") as file:
             packed = os.fstat(file.fileno()).st_size
             if file.read(2) != b"\x1f\x8b" or packed < 18:
                 return packed

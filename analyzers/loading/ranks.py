@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rankscope.analyzers.run import DISTRIBUTED_INFO, FILE_NAME, ORDER
-from rankscope.analyzers.trace.readers import Head
+from rankscope.analyzers.run import DISTRIBUTED_INFO, FILE_NAME, ORDER, PROCESS_ID
+from rankscope.analyzers.trace.readers import Head, file_of
 
 ABSOLUTE_NS = (
     10**17
@@ -58,7 +58,8 @@ def captures(heads: Mapping[str, Head]) -> list[Capture]:
     result = []
     for path, head in heads.items():
         stated = _stated_rank(head)
-        rank, source = (stated, DISTRIBUTED_INFO) if stated is not None else (named.get(path), FILE_NAME)
+        said = DISTRIBUTED_INFO if file_of(path) == path else PROCESS_ID
+        rank, source = (stated, said) if stated is not None else (named.get(path), FILE_NAME)
         source = ORDER if rank is None else source
         result.append(Capture(path, rank, source, _world_size(head), _started(head), head.host, head.pid))
     return result

@@ -11,6 +11,7 @@ from rankscope.analyzers.loading.discovery import discover, shown
 from rankscope.analyzers.loading.worker import read_trace
 from rankscope.analyzers.run import Run
 from rankscope.analyzers.trace.model import Trace
+from rankscope.analyzers.trace.readers.parts import file_of
 
 
 def trace_of(run: Run, paths: Sequence[str], options: LoadOptions) -> Callable[[int], Trace]:
@@ -26,7 +27,7 @@ def trace_of(run: Run, paths: Sequence[str], options: LoadOptions) -> Callable[[
         if rank not in places:
             raise BadSelection(f"rank {rank} is not among the ranks that were read")
         path = os.path.join(here, places[rank])
-        if not os.path.exists(path):  # a name that is not text is kept as it is shown
+        if not os.path.exists(file_of(path)):  # a name that is not text is kept as it is shown
             path = next((found for found in discover(paths).files if shown(found) == places[rank]), path)
         try:
             return read_trace(path, cache)

@@ -58,17 +58,19 @@ def unpack_record(raw: Buffer, path: str) -> RankRecord:
     return RankRecord(replace(meta, path=path), facts, packed.names, packed.tables)
 
 
-def read_head(path: str, cache: Cache) -> Head:
-    """What the file says early on, through the cache; UnreadableTrace says why it is no trace."""
+def read_heads(path: str, cache: Cache) -> list[Head]:
+    """What the file says early on, of each rank in it, through the cache; UnreadableTrace says why it is no trace."""
     key = cache.key(path)
     name = key and f"{key}-{source_digest('trace/**/*.py', 'loading/container.py')}.head"
     found = _found(cache, name)
     if found is not None:
-        return replace(msgspec.msgpack.decode(found[1].text, type=Head), path=path)
-    head = readers.head(path)
+        kept = msgspec.msgpack.decode(found[1].text, type=list[Head])
+        return [replace(head, path=path + head.path) for head in kept]
+    heads = readers.heads(path)
     if name is not None:
-        cache.write(name, container.pack(_encoded(replace(head, path="")), [], {}))
-    return head
+        behind = [replace(head, path=head.path.removeprefix(path)) for head in heads]
+        cache.write(name, container.pack(_encoded(behind), [], {}))
+    return heads
 
 
 def read_trace(path: str, cache: Cache, progress: Share | None = None) -> Trace:

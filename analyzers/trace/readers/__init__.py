@@ -7,9 +7,10 @@ from typing import Protocol
 
 from rankscope.analyzers.errors import UnreadableTrace
 from rankscope.analyzers.trace.model import Trace
-from rankscope.analyzers.trace.readers import ascend, foreign, kineto, rocprofiler
+from rankscope.analyzers.trace.readers import ascend, foreign, kineto, merged, rocprofiler
 from rankscope.analyzers.trace.readers.heads import Head
 from rankscope.analyzers.trace.readers.opening import Progress, Text
+from rankscope.analyzers.trace.readers.parts import file_of
 
 
 class Reader(Protocol):
@@ -19,8 +20,8 @@ class Reader(Protocol):
         """Whether a file that begins so may be this reader's."""
         ...
 
-    def head_of(self, path: str) -> Head:
-        """What the file says early on; UnreadableTrace for what is no trace."""
+    def heads_of(self, path: str) -> list[Head]:
+        """What the file says early on of each rank in it; UnreadableTrace for what is no trace."""
         ...
 
     def read(self, path: str, *, progress: Progress | None = None) -> Trace:
@@ -28,10 +29,10 @@ class Reader(Protocol):
         ...
 
 
-READERS: tuple[Reader, ...] = (rocprofiler, ascend, kineto)  # kineto takes what is left
+READERS: tuple[Reader, ...] = (rocprofiler, ascend, merged, kineto)  # kineto takes what is left
 SNIFFED = 1 << 16  # decoded bytes
 
-__all__ = ["Head", "head", "read"]
+__all__ = ["Head", "file_of", "head", "heads", "read"]
 
 
 def read(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
@@ -40,13 +41,19 @@ def read(path: str | os.PathLike[str], *, progress: Progress | None = None) -> T
     Raises UnreadableTrace with a plain reason for what is no trace, or holds no timed events.
     """
     where = os.fspath(path)
-    return _reader(where, _front(where)).read(where, progress=progress)
+    file = file_of(where)
+    return _reader(file, _front(file)).read(where, progress=progress)
 
 
 def head(path: str | os.PathLike[str]) -> Head:
     """What the first megabyte says of a file, None for what lies further back; UnreadableTrace for what is no trace."""
+    return heads(path)[0]
+
+
+def heads(path: str | os.PathLike[str]) -> list[Head]:
+    """The same, one a rank: where a file holds several, `Head.path` is the part of it that `read` reads."""
     where = os.fspath(path)
-    return _reader(where, _front(where)).head_of(where)
+    return _reader(where, _front(where)).heads_of(where)
 
 
 def _reader(path: str, front: bytes) -> Reader:

@@ -15,7 +15,7 @@ from rankscope.analyzers.trace.readers import foreign
 from rankscope.analyzers.trace.readers.categories import DROPPED, HOST, KINDS, TRACE_SPAN
 from rankscope.analyzers.trace.readers.columns import Batch, Names
 from rankscope.analyzers.trace.readers.forgiving import ForgivingTier, integer
-from rankscope.analyzers.trace.readers.heads import head_of as head_of
+from rankscope.analyzers.trace.readers.heads import heads_of as heads_of
 from rankscope.analyzers.trace.readers.kineto import Reading
 from rankscope.analyzers.trace.readers.opening import Progress, Text
 

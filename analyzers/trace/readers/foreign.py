@@ -48,5 +48,5 @@ def without_rows(phases: dict[str, int], entries: int) -> str:
     if set(phases) <= {"M"}:
         return "holds no timed events, only metadata"
     if phases.get("B"):
-        return "marks begins and ends (phases B and E) instead of timed events: not a PyTorch profiler trace"
+        return "marks begins and ends (phases B and E), but no ranges called forward or backward: not a timeline this reads"
     return "holds no timed events"

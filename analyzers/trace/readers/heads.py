@@ -37,6 +37,11 @@ class Head:
     pid: int | None  # of the first host event
 
 
+def heads_of(path: str) -> list[Head]:
+    """The head of a file of one rank."""
+    return [head_of(path)]
+
+
 def head_of(path: str) -> Head:
     """The head of a Kineto trace, or of one in its words."""
     with Text(path) as text:

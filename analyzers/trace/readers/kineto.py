@@ -16,7 +16,7 @@ from rankscope.analyzers.trace.readers.cutting import LONGEST, Window, enter, le
 from rankscope.analyzers.trace.readers.decoding import QuickTier
 from rankscope.analyzers.trace.readers.exact_time import OutOfRange
 from rankscope.analyzers.trace.readers.forgiving import ForgivingTier, Salvaged
-from rankscope.analyzers.trace.readers.heads import head_of as head_of
+from rankscope.analyzers.trace.readers.heads import heads_of as heads_of
 from rankscope.analyzers.trace.readers.opening import Progress, Text
 from rankscope.analyzers.trace.readers.records import Surprise
 
@@ -54,10 +54,10 @@ class Reading:
         self.entries = 0
         self.warnings: list[str] = []
 
-    def through(self) -> None:
-        """Show every event to the tier, for what it learns."""
+    def through(self) -> bool:
+        """Show every event to the tier, for what it learns; whether the file's end was there."""
         enter(self.window)
-        self._events()
+        return self._events()
 
     def trace(self) -> Trace:
         """Read to the end."""

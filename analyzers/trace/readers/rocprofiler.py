@@ -33,13 +33,13 @@ def sniff(head: bytes, name: str) -> bool:
     return TOP.match(head) is not None
 
 
-def head_of(path: str) -> Head:
+def heads_of(path: str) -> list[Head]:
     """What the file says of its process. Cost: its text is read whole."""
     session = _sessions(path, None)[0]
     if not any(len(memoryview(session.buffer_records.get(kind, b""))) > len("[]") for kind in TAKEN):
         raise UnreadableTrace(path, NOTHING)
     process = session.metadata
-    return Head(path, None, None, 0, process.node.hostname, None, process.init_time, process.pid)
+    return [Head(path, None, None, 0, process.node.hostname, None, process.init_time, process.pid)]
 
 
 def read(path: str, *, progress: Progress | None = None) -> Trace:

@@ -91,7 +91,6 @@ def test_every_timed_event_is_exact(relative: str) -> None:
         ("flight-recorder/gpu_error_1st/_dump_0", "flight-recorder"),
         ("hta/memory_timeline.raw.gz", "memory timeline"),
         ("hta/meta_events_only.json", "only metadata"),
-        ("megatronapp-pp4/pipeline-4.json.gz", "B and E"),
         ("bytedance-straggler/trace-AR.parquet", "Parquet"),
         ("bytedance-straggler/result-AR.json", "no traceEvents"),
     ],

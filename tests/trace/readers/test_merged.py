@@ -1,0 +1,115 @@
+"""One file of several ranks: each is read by itself, and loading makes one run of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus import corpus
+
+from rankscope.analyzers.diagnose import analyse, diagnose
+from rankscope.analyzers.errors import UnreadableTrace
+from rankscope.analyzers.findings import Diagnosis
+from rankscope.analyzers.loading import LoadOptions, load_run
+from rankscope.analyzers.loading.whole import trace_of
+from rankscope.analyzers.rules import load_rules
+from rankscope.analyzers.trace.readers import heads, read
+from rankscope.analyzers.trace.tables import DeviceEvents
+
+Event = dict[str, Any]
+
+
+def event(phase: str, name: str, pid: int, ts: float) -> Event:
+    return {"name": name, "ph": phase, "ts": ts, "pid": pid, "tid": 0, "args": {"iteration": 10}}
+
+
+def ranges(pid: int, *times: tuple[str, float, float]) -> list[Event]:
+    ends = [(event("B", name, pid, begin), event("E", name, pid, end)) for name, begin, end in times]
+    return [event("i", "iteration begin", pid, 0), *sum(ends, ()), event("i", "iteration end", pid, 100)]
+
+
+EVENTS = [
+    *ranges(0, ("forward", 5, 25.5), ("backward", 60, 90)),
+    *ranges(1, ("forward", 20, 34), ("recv", 34, 45), ("backward", 45, 59)),
+    event("i", "reduce", 1, 95),
+]
+
+
+def merged(path: Path, events: list[Event]) -> Path:
+    path.write_text(json.dumps(sorted(events, key=lambda e: float(e["ts"]))))
+    return path
+
+
+def diagnosis(path: Path, **options: Any) -> Diagnosis:
+    run = load_run([str(path)], LoadOptions(**{"use_cache": False, **options}))
+    return diagnose(analyse(run), load_rules())
+
+
+def test_every_process_is_a_rank_and_its_ranges_are_compute(tmp_path: Path) -> None:
+    path = merged(tmp_path / "pipeline.json", EVENTS)
+    assert [(head.rank, Path(head.path).name, head.first_ns) for head in heads(path)] == [
+        (0, "rank 0", 5_000),
+        (1, "rank 1", 20_000),
+    ]
+    first = read(f"{path}/rank 0")
+    assert first.meta.rank == 0
+    assert list(zip(first[DeviceEvents].start_ns, first[DeviceEvents].dur_ns, strict=True)) == [
+        (5_000, 20_500),
+        (60_000, 30_000),
+    ]
+    with pytest.raises(UnreadableTrace, match="2 ranks"):
+        read(path)
+
+
+def test_loading_makes_one_run_whose_steps_add_up(tmp_path: Path) -> None:
+    merged(tmp_path / "pipeline.json", EVENTS)
+    found = diagnosis(tmp_path)
+    assert [(file.rank, file.rank_source) for file in found.run.files] == [(0, "process id"), (1, "process id")]
+    rows = [row for row in found.attribution if row.step == 10]
+    assert [(row.window_ns, row.compute.kernel_ns) for row in rows] == [(100_000, 50_500), (100_000, 28_000)]
+    assert all(
+        row.compute_ns + row.communication_ns + row.io_ns + row.host_ns + row.idle_ns == row.window_ns for row in rows
+    )
+    assert any("1 event of category recv not understood" in text for text in found.warnings)
+    assert any("1 event of category reduce not understood" in text for text in found.warnings)
+
+
+def test_two_such_files_in_a_folder_are_two_runs(tmp_path: Path) -> None:
+    merged(tmp_path / "a.json", EVENTS)
+    merged(tmp_path / "b.json", EVENTS)
+    found = diagnosis(tmp_path)
+    assert len(found.run.files) == 2 and len(found.other_runs) == 1
+
+
+def test_the_cache_keeps_ranks_of_a_file_apart(tmp_path: Path) -> None:
+    path = merged(tmp_path / "pipeline.json", EVENTS)
+    options = LoadOptions(cache_folder=str(tmp_path / "cache"))
+    for _ in range(2):
+        run = load_run([str(path)], options)
+        rows = [loaded.record.meta.rank for loaded in run.ranks]
+        assert rows == [0, 1] and [Path(loaded.path).name for loaded in run.ranks] == ["rank 0", "rank 1"]
+        assert len(trace_of(run, [str(path)], options)(1)[DeviceEvents]) == 2
+
+
+def test_ends_without_begins_and_a_cut_file_are_said(tmp_path: Path) -> None:
+    path = merged(tmp_path / "pipeline.json", [*EVENTS, event("E", "forward", 0, 99), event("B", "backward", 0, 99.5)])
+    assert "2 begins or ends without the other were left out" in read(f"{path}/rank 0").meta.warnings
+    path.write_text(path.read_text()[:-200])
+    assert read(f"{path}/rank 0").meta.truncated
+
+
+def test_other_timelines_of_begins_and_ends_are_refused(tmp_path: Path) -> None:
+    path = merged(tmp_path / "other.json", [event("B", "boot", 0, 1), event("E", "boot", 0, 2)])
+    with pytest.raises(UnreadableTrace, match="no ranges called forward or backward"):
+        read(path)
+
+
+def test_corpus_pipeline_is_four_ranks_of_one_iteration() -> None:
+    """Windows and compute are the file's own: marks at the ends, and the sum of all ranges."""
+    found = diagnosis(corpus("megatronapp-pp4/pipeline-4.json.gz"))
+    assert [file.rank for file in found.run.files] == [0, 1, 2, 3]
+    rows = [row for row in found.attribution if row.step == 10]
+    assert rows[0].window_ns == 712_708_000 and rows[1].window_ns == 712_704_000
+    assert [row.compute.kernel_ns for row in rows] == [336_122_000, 321_831_000, 326_826_000, 537_076_000]
