@@ -68,7 +68,7 @@ def host_activity(
             _rows(trace, hygiene, RuntimeCalls, host_kind.is_blocking_call),
             _rows(trace, hygiene, HostEvents, host_kind.ITEM_OPERATORS.__contains__),
         ),
-        main_tid=marks_tid if marks_tid is not None else _busiest_thread(trace),
+        main_tid=marks_tid if marks_tid is not None else _busiest_thread(trace, hygiene),
     )
 
 
@@ -97,10 +97,10 @@ def _join(a: Activity, b: Activity) -> Activity:
     )
 
 
-def _busiest_thread(trace: Trace) -> int | None:
+def _busiest_thread(trace: Trace, hygiene: Hygiene) -> int | None:
     """Without marks: the thread with most runtime calls, else with most operators."""
     for table in (RuntimeCalls, HostEvents):
-        tids = trace.get(table).columns["tid"]
+        tids = trace.get(table).ints("tid")[hygiene.kept(table)]
         if len(tids):
             values, counts = np.unique(tids, return_counts=True)
             return int(values[np.argmax(counts)])
