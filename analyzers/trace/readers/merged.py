@@ -27,7 +27,7 @@ OTHER_WORDS = re.compile(
 )
 COMPUTE = frozenset({"forward", "backward"})
 STEP_BEGINS, STEP_ENDS = "iteration begin", "iteration end"
-MOST_RANKS = 1 << 16
+MOST_RANKS = 1 << 10  # each costs a reading of the file
 Event = dict[str, Any]
 
 
@@ -77,7 +77,7 @@ class Rank:
     """One process of the file. `open`: ranges that have not ended, by thread; `begun`: iterations that have not."""
 
     tier: ForgivingTier
-    tables: Tables = field(default_factory=Tables)
+    rows: list[Batch] = field(default_factory=list)  # tables have room for thousands, and a file may name many ranks
     entries: int = 0
     unpaired: int = 0
     open: dict[Any, list[Event]] = field(default_factory=lambda: defaultdict(list))
@@ -149,7 +149,7 @@ class MergedTier(ForgivingTier):
                 rows[rank].append(done)
         for rank, group in rows.items():
             of = self.ranks[rank]
-            of.tables.append(of.tier.batches(group))
+            of.rows += of.tier.batches(group)
         return []
 
     def trace(self, path: str, rank: int, damage: str) -> Trace:
@@ -161,13 +161,16 @@ class MergedTier(ForgivingTier):
             "the file holds begins and ends of ranges: forward and backward are taken as compute, whatever is in them"
         ]
         warnings += [f"{left} begins or ends without the other were left out"] if left else []
+        warnings += [f"{self.skipped} entries of no rank below {MOST_RANKS} were left out"] if self.skipped else []
         warnings += [damage] if damage else []
         meta = TraceMeta(
             path=parts.part(path, rank), rank=rank, world_size=None, backend=None, host=None, base_ns=0, trace_id=None,
             devices=(), groups=(), flags={}, events=of.entries, skipped_events=skipped, truncated=bool(damage),
             unknown_categories=dict(of.unknown), warnings=tuple(warnings + self.names.warnings()),
         )  # fmt: skip
-        return Trace(meta, self.names.texts, of.tables.finish())
+        tables = Tables()
+        tables.append(of.rows)
+        return Trace(meta, self.names.texts, tables.finish())
 
 
 def _between(begin: Event, end: Event) -> Event:

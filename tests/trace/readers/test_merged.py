@@ -100,6 +100,12 @@ def test_ends_without_begins_and_a_cut_file_are_said(tmp_path: Path) -> None:
     assert read(f"{path}/rank 0").meta.truncated
 
 
+def test_processes_that_can_be_no_ranks_are_counted(tmp_path: Path) -> None:
+    path = merged(tmp_path / "pipeline.json", [*EVENTS, *ranges(40_000, ("forward", 1, 2))])
+    assert [head.rank for head in heads(path)] == [0, 1]
+    assert "4 entries of no rank below 1024 were left out" in read(f"{path}/rank 1").meta.warnings
+
+
 def test_other_timelines_of_begins_and_ends_are_refused(tmp_path: Path) -> None:
     path = merged(tmp_path / "other.json", [event("B", "boot", 0, 1), event("E", "boot", 0, 2)])
     with pytest.raises(UnreadableTrace, match="no ranges called forward or backward"):
