@@ -97,7 +97,7 @@ class AscendTier(ForgivingTier):
         if event.get("ph") != "X":
             return event
         if process == DEVICE:
-            return _task(event, self.devices[pid])
+            return _task(event, self.devices.get(pid, 0))
         if process in COLLECTIVES:
             return self._collective(event, pid)
         if process == PROJECTION:

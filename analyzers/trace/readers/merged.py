@@ -80,7 +80,7 @@ class Rank:
     rows: list[Batch] = field(default_factory=list)  # tables have room for thousands, and a file may name many ranks
     entries: int = 0
     unpaired: int = 0
-    open: dict[Any, list[Event]] = field(default_factory=lambda: defaultdict(list))
+    open: dict[str, list[Event]] = field(default_factory=lambda: defaultdict(list))
     begun: dict[int, Event] = field(default_factory=dict)
     unknown: Counter[str] = field(default_factory=Counter)
 
@@ -88,7 +88,7 @@ class Rank:
         """The timed event in Kineto's words that this one completes."""
         phase, name = event.get("ph"), str(event.get("name", ""))
         if phase == "B":
-            self.open[event.get("tid")].append(event)
+            self.open[str(event.get("tid"))].append(event)
         elif phase == "E":
             return self._ended(event)
         elif phase in ("i", "I"):
@@ -100,7 +100,7 @@ class Rank:
         return None
 
     def _ended(self, end: Event) -> Event | None:
-        begun = self.open[end.get("tid")]
+        begun = self.open[str(end.get("tid"))]
         if not begun or end.get("name", begun[-1].get("name")) != begun[-1].get("name"):
             self.unpaired += 1
             return None

@@ -47,7 +47,7 @@ def read(path: str, *, progress: Progress | None = None) -> Trace:
     sessions = _sessions(path, progress)
     try:
         rows = Rows(sessions[0])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, OverflowError) as error:
         raise UnreadableTrace(path, f"is rocprofiler output of a form that is not known: {error}") from None
     found = rows.tables.finish()
     if not found:

@@ -106,6 +106,13 @@ def test_processes_that_can_be_no_ranks_are_counted(tmp_path: Path) -> None:
     assert "4 entries of no rank below 1024 were left out" in read(f"{path}/rank 1").meta.warnings
 
 
+def test_threads_that_are_no_numbers_pair_their_own_ends(tmp_path: Path) -> None:
+    odd = [{**entry, "tid": tid} for tid in ([1], "main") for entry in ranges(0, ("forward", 5, 25))]
+    path = tmp_path / "pipeline.json"
+    path.write_text(json.dumps(odd))
+    assert read(f"{path}/rank 0")[DeviceEvents].dur_ns.tolist() == [20_000, 20_000]
+
+
 def test_other_timelines_of_begins_and_ends_are_refused(tmp_path: Path) -> None:
     path = merged(tmp_path / "other.json", [event("B", "boot", 0, 1), event("E", "boot", 0, 2)])
     with pytest.raises(UnreadableTrace, match="no ranges called forward or backward"):

@@ -11,6 +11,7 @@ from corpus import corpus
 from runs import diagnosed
 
 from rankscope.analyzers import kernel_kind
+from rankscope.analyzers.errors import UnreadableTrace
 from rankscope.analyzers.hygiene import set_aside
 from rankscope.analyzers.launches import device_work
 from rankscope.analyzers.trace.readers import head, read
@@ -132,3 +133,10 @@ def test_corpus_is_whole_and_to_the_nanosecond() -> None:
     assert int((work.end - work.start)[communication].sum()) == 4_158_756_678
     assert int(work.end.max() - work.start.min()) == 15_122_023_494
     assert trace.meta.devices[0] == (0, "AMD Instinct MI350X") and trace.meta.unknown_categories == {}
+
+
+def test_numbers_beyond_64_bits_are_refused_in_words(path: Path) -> None:
+    call = {**record(0, 1, 900, 50, 1), "thread_id": 10**20}
+    path.write_text(json.dumps({"rocprofiler-sdk-tool": [{**SESSION, "buffer_records": {"hip_api": [call]}}]}))
+    with pytest.raises(UnreadableTrace, match="form that is not known"):
+        read(path)
