@@ -47,16 +47,12 @@ class DeviceWork:
 
 
 class Launches(NamedTuple):
-    """Per device event: whether its launch is in the file, the call's begin, its thread and its row in RuntimeCalls.
-
-    `recorded`: the file holds calls that could be launches at all.
-    """
+    """Per device event: whether its launch is in the file, the call's begin, its thread and its row in RuntimeCalls."""
 
     launched: Bools
     at_ns: Ints
     tid: Ints
     row: Ints
-    recorded: bool
 
 
 def launches(trace: Trace, hygiene: Hygiene) -> Launches:
@@ -68,14 +64,14 @@ def launches(trace: Trace, hygiene: Hygiene) -> Launches:
     usable = np.flatnonzero(calls.valid("correlation") & (calls.correlation > 0) & hygiene.kept(RuntimeCalls))
     if not len(usable) or not n:
         none = np.zeros(n, np.int64)
-        return Launches(none.astype(np.bool_), none, none, none, recorded=bool(len(usable)))
+        return Launches(none.astype(np.bool_), none, none, none)
     ids, begins = calls.correlation[usable], calls.start_ns[usable]
     order = np.lexsort((begins, ids))
     ids, usable = ids[order], usable[order]
     at = np.minimum(np.searchsorted(ids, events.correlation, "left"), len(ids) - 1)
     launched = (ids[at] == events.correlation) & events.valid("correlation") & (events.correlation > 0)
     row = usable[at]
-    return Launches(launched, calls.start_ns[row], calls.tid[row], row, recorded=True)
+    return Launches(launched, calls.start_ns[row], calls.tid[row], row)
 
 
 def device_kinds(trace: Trace, communication: tuple[str, ...] = ()) -> Ints:
@@ -132,7 +128,7 @@ def device_work(trace: Trace, hygiene: Hygiene, communication: tuple[str, ...] =
                 launched=launched,
                 launch_ns=joined.at_ns[rows],
                 launch_tid=joined.tid[rows],
-                early=_early(start, stream, launched) & joined.recorded,
+                early=_early(start, stream, launched) & trace.meta.knows_launches,
             )
         )
     return result

@@ -58,6 +58,7 @@ class TraceMeta:
     unknown_categories: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # in plain words, each without the file's name
     limits: tuple[DeviceLimits, ...] = ()  # of the devices in `devices`
+    knows_launches: bool = True  # False: a format without launches, whose device events count by the clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,7 @@ def join_launches(kept: list[Event]) -> None:
             e.launch = call.start, call.tid
             first[e.device, e.stream] = min(e.start, first.get((e.device, e.stream), e.start))
     for e in (e for e in kept if e.kind and not e.launch):
-        e.early = bool(calls) and e.start < first.get((e.device, e.stream), e.start + 1)
+        e.early = e.start < first.get((e.device, e.stream), e.start + 1)
 
 
 def step_marks(kept: list[Event]) -> tuple[list[tuple[int, int, int]], Any]:

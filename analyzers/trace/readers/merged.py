@@ -166,7 +166,7 @@ class MergedTier(ForgivingTier):
         meta = TraceMeta(
             path=parts.part(path, rank), rank=rank, world_size=None, backend=None, host=None, base_ns=0, trace_id=None,
             devices=(), groups=(), flags={}, events=of.entries, skipped_events=skipped, truncated=bool(damage),
-            unknown_categories=dict(of.unknown), warnings=tuple(warnings + self.names.warnings()),
+            unknown_categories=dict(of.unknown), warnings=tuple(warnings + self.names.warnings()), knows_launches=False,
         )  # fmt: skip
         tables = Tables()
         tables.append(of.rows)
