@@ -137,6 +137,8 @@ def _by_alignment(pool: Pool, taken: Bools, clocks: Clocks) -> tuple[list[Match]
     rows = rows[np.lexsort((pool.start[rows], pool.lane[rows], pool.size[rows], pool.word[rows], pool.group[rows]))]
     key = np.stack((pool.group[rows], pool.word[rows], pool.size[rows]))
     for members in np.split(rows, np.flatnonzero((key[:, 1:] != key[:, :-1]).any(axis=0)) + 1):
+        if pool.has_seq[members].all():  # told apart by Seq: whoever shares none has no peer's record
+            continue
         matches, margin, ambiguous = _align_class(pool, members, clocks)
         for match in matches:
             taken[match.records] = True

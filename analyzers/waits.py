@@ -92,8 +92,11 @@ class Charger:
                 late = frozenset(int(lane) for lane in queue.lanes[n - size :])
                 if late in self.sets:
                     self._add_alone(late, queue, int(exposed[:, n - 1 - size].max()))
-        for lane in queue.lanes:
-            self._met[int(lane), queue.group] = (int(self._waited[lane]), self.waits.waited_for[lane].copy())
+
+    def meet(self, lanes: Ints, group: int) -> None:
+        """These lanes have met in this group: what they waited for until now makes them late here no more."""
+        for lane in lanes.tolist():
+            self._met[lane, group] = (int(self._waited[lane]), self.waits.waited_for[lane].copy())
 
     def _charge(self, queue: _Queue, exposed: Ints, charge: Ints) -> None:
         n = len(queue.lanes)
@@ -204,6 +207,8 @@ def charge_waits(
         if queue is not None:
             residual = matches.clocks.residual_ns(pool.lane[match.records].tolist())
             charger.charge(queue, residual)
+        if match.kind != "point_to_point":
+            charger.meet(pool.lane[match.records], match.group)
     lanes_of: list[set[int]] = [set() for _ in pool.groups]
     for match in matches.found:
         lanes_of[match.group].update(pool.lane[match.records].tolist())

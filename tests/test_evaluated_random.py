@@ -5,7 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from evaluator.made import device_rank, host_rank
+from evaluator.made_runs import runs
 from evaluator.report import broken_sums, evaluated, row_differences
 from hypothesis import HealthCheck, given, settings
 from runs import analysed, written
@@ -34,3 +36,31 @@ def test_rows_of_a_device_are_those_of_the_page(file: str) -> None:
 @less
 def test_rows_of_a_rank_without_devices_are_those_of_the_page(file: str) -> None:
     assert differences([file], matched=False) == []
+
+
+def charged(texts: list[str], *, off_by: float) -> None:
+    """Rows, waits and charges of a run on one clock; a charge may be off by so many nanoseconds, their sum by none."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = written(Path(folder), texts)
+        analysis = analysed(paths)
+        mine, charges = evaluated(paths, matched=True)
+        rows, waits, ranks = analysis.rows, analysis.waits, analysis.ranks
+    assert [s for rank, of_rank in mine.items() for s in row_differences(rank, of_rank, rows)] == []
+    assert list(broken_sums(rows)) == []
+    assert waits.waited.sum(axis=1).tolist() == [charges.waited[rank] for rank in ranks]
+    assert waits.last_arrivals.tolist() == [charges.last[rank] for rank in ranks]
+    assert waits.caused.sum(axis=0).tolist() == waits.waited.sum(axis=0).tolist()
+    assert waits.caused.min() >= 0
+    assert waits.caused.sum(axis=1) == pytest.approx([float(charges.caused[rank]) for rank in ranks], abs=off_by)
+
+
+@given(runs(streams=1, noise=0))
+@less
+def test_waits_are_charged_as_the_page_says(files: list[str]) -> None:
+    charged(files, off_by=12)
+
+
+@given(runs(streams=2, noise=5))
+@less
+def test_overlapping_collectives_are_split_as_the_page_says(files: list[str]) -> None:
+    assert differences(files, matched=True) == []
