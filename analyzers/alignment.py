@@ -42,9 +42,11 @@ def align(a: Spans, b: Spans, offset_ns: int | None) -> Alignment | None:
     """
     if not a.size or not b.size or abs(a.size - b.size) > MAX_SKIPS:
         return None
-    found = [c for c in (_candidate(a, b, lead, offset_ns) for lead in _leads(a.size, b.size)) if c is not None]
+    found = _candidates(a, b, offset_ns)
     if not found:
         return None
+    if offset_ns is None:  # each pairing found an offset of its own: that of the best may serve a fuller one
+        found += _candidates(a, b, min(found, key=lambda c: _badness(c, a.size, b.size)).offset_ns)
     found.sort(key=lambda c: _badness(c, a.size, b.size))
     # Leaving out a pair that fits always lowers the spread: of the pairings that agree with the best, the fullest
     # counts.
@@ -58,6 +60,10 @@ def align(a: Spans, b: Spans, offset_ns: int | None) -> Alignment | None:
             return None
         best = straight[0]
     return Alignment(best.first, best.second, best.offset_ns, best.spread_ns, margin)
+
+
+def _candidates(a: Spans, b: Spans, offset_ns: int | None) -> list[Alignment]:
+    return [c for c in (_candidate(a, b, lead, offset_ns) for lead in _leads(a.size, b.size)) if c is not None]
 
 
 def _leads(n: int, m: int) -> list[int]:
@@ -83,8 +89,8 @@ def _candidate(a: Spans, b: Spans, lead: int, offset_ns: int | None) -> Alignmen
     if offset_ns is None:
         offset = int(np.median(residual))
     together = (b.end[second] - offset >= a.start[first]) & (a.end[first] >= b.start[second] - offset)
-    if not together.any():
-        return None
+    if not together.any() or (offset_ns is None and 2 * int(together.sum()) < len(together)):
+        return None  # any few pairs agree on some offset
     spread = float(np.abs(residual[together] - offset).mean()) * len(first) / int(together.sum())
     return Alignment(first[together], second[together], offset, spread, 0.0)
 
