@@ -10,17 +10,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rankscope.analyzers import attribution, traffic
-from rankscope.analyzers.collectives import Matches, match_collectives
+from rankscope.analyzers.across_ranks import attribution, traffic
+from rankscope.analyzers.across_ranks.collectives import Matches, match_collectives
+from rankscope.analyzers.across_ranks.splits import LaneSplit, Splits, split_lane, split_records, worth_hiding_of
+from rankscope.analyzers.across_ranks.step_matrix import StepMatrix, step_of
+from rankscope.analyzers.across_ranks.traffic import GroupTime
+from rankscope.analyzers.across_ranks.waits import Waits, charge_waits
 from rankscope.analyzers.findings import EventRef, GroupTraffic, Row
 from rankscope.analyzers.intervals import Bools, Ints
-from rankscope.analyzers.rank_record import RankRecord
-from rankscope.analyzers.row_times import STEP, Exemplars, RowTimes
+from rankscope.analyzers.one_rank.rank_record import RankRecord
+from rankscope.analyzers.one_rank.row_times import STEP, Exemplars, RowTimes
 from rankscope.analyzers.run import Run
-from rankscope.analyzers.splits import LaneSplit, Splits, split_lane, split_records, worth_hiding_of
-from rankscope.analyzers.step_matrix import StepMatrix, step_of
-from rankscope.analyzers.traffic import GroupTime
-from rankscope.analyzers.waits import Waits, charge_waits
 
 Floats = npt.NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.findings import MissingSignal
-from rankscope.analyzers.rank_record import RankRecord
+from rankscope.analyzers.one_rank.rank_record import RankRecord
 
 VOLTA, AMPERE = 70, 80  # compute capability x 10: the first with tensor cores, and with TF32 on them
 RECORD: Final = "pip install 'torch>=2.0'  # writes deviceProperties into the trace; profile with ProfilerActivity.CUDA"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from rankscope.analyzers.analysis import Analysis
-from rankscope.analyzers.collective_records import CollectiveRecords
 from rankscope.analyzers.findings import MissingSignal, Signal
-from rankscope.analyzers.rank_record import RankRecord
+from rankscope.analyzers.one_rank.collective_records import CollectiveRecords
+from rankscope.analyzers.one_rank.rank_record import RankRecord
 
 ACTIVITIES: Final = "torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 STACKS: Final = "torch.profiler.profile(with_stack=True)"

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from rankscope.analyzers import kernel_kind
+from rankscope.analyzers.across_ranks.clock import Clocks
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.caveats import caveats
-from rankscope.analyzers.clock import Clocks
 from rankscope.analyzers.coverage import coverage
 from rankscope.analyzers.findings import (
     SEVERITIES,
@@ -31,7 +30,8 @@ from rankscope.analyzers.findings import (
     WaitedFor,
 )
 from rankscope.analyzers.intervals import Ints
-from rankscope.analyzers.row_times import KernelTotals
+from rankscope.analyzers.one_rank import kernel_kind
+from rankscope.analyzers.one_rank.row_times import KernelTotals
 from rankscope.analyzers.run import Run
 from rankscope.analyzers.verdict import verdict
 

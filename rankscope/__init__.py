@@ -41,8 +41,8 @@ def load(
     from rankscope.analyzers.errors import BadSelection
     from rankscope.analyzers.loading import LoadOptions, load_run
     from rankscope.analyzers.loading.whole import trace_of
+    from rankscope.analyzers.one_rank.rank_record import RecordOptions
     from rankscope.analyzers.quantities import spans
-    from rankscope.analyzers.rank_record import RecordOptions
     from rankscope.run import Run
 
     record = RecordOptions(tuple(communication), tuple(checkpoint))

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from rankscope.analyzers import collective_results, result_tables, results
-from rankscope.analyzers.operators import OperatorTable, operators
+from rankscope.analyzers.one_rank.operators import OperatorTable, operators
+from rankscope.analyzers.results import collectives as collective_results
+from rankscope.analyzers.results import rows as results
+from rankscope.analyzers.results import tables as result_tables
 from rankscope.analyzers.trace.table import Table
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from rankscope.analyzers.analysis import Analysis
     from rankscope.analyzers.findings import Diagnosis
-    from rankscope.analyzers.rank_record import RecordOptions
+    from rankscope.analyzers.one_rank.rank_record import RecordOptions
     from rankscope.analyzers.trace.model import Trace
     from rankscope.reports.exports.source import Source
 

@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.findings import Diagnosis
 from rankscope.analyzers.quantities import plural
-from rankscope.analyzers.results import RESULTS, results
+from rankscope.analyzers.results.rows import RESULTS, results
 from rankscope.analyzers.trace.table import Table
 from rankscope.reports.exports import columns, csv
 from rankscope.reports.redaction import Redactor

@@ -10,7 +10,7 @@ from typing import Any
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.diagnose import analyse, diagnose
 from rankscope.analyzers.findings import Diagnosis
-from rankscope.analyzers.rank_record import RankRecord, rank_record
+from rankscope.analyzers.one_rank.rank_record import RankRecord, rank_record
 from rankscope.analyzers.rules import load_rules
 from rankscope.analyzers.run import DISTRIBUTED_INFO, ORDER, LoadedRank, Run
 from rankscope.analyzers.trace.readers import read

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankscope.analyzers.alignment import align
+from rankscope.analyzers.across_ranks.alignment import align
 from rankscope.analyzers.intervals import Spans
 
 SECOND = 10**9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rankscope.analyzers import host_kind
+from rankscope.analyzers.one_rank import host_kind
 
 YES = {
     host_kind.is_loader: [

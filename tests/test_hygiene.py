@@ -10,7 +10,7 @@ from corpus import FOLDER, corpus
 from kineto_text import event, kernel, kineto, operator
 
 from rankscope.analyzers.errors import UnreadableTrace
-from rankscope.analyzers.hygiene import Hygiene, set_aside
+from rankscope.analyzers.one_rank.hygiene import Hygiene, set_aside
 from rankscope.analyzers.trace.readers import read
 from rankscope.analyzers.trace.tables import DeviceEvents, HostEvents, PythonFunctions
 
@@ -45,7 +45,9 @@ def test_absurd_duration_that_swallows_two_starts_is_set_aside(tmp_path: Path) -
 
 def test_times_that_no_capture_reaches_are_set_aside_and_the_rest_stays(tmp_path: Path) -> None:
     late, long = 9 * 10**18 - BASE, 8 * 10**18
-    hygiene, kept = judged(tmp_path, *kernels((0, 5_000), (10_000, 15_000), (20_000, 25_000), (late, late + 9), (30, long)))
+    hygiene, kept = judged(
+        tmp_path, *kernels((0, 5_000), (10_000, 15_000), (20_000, 25_000), (late, late + 9), (30, long))
+    )
     assert kept == [0, 10_000, 20_000]
     assert hygiene.counts["out_of_reach"] == hygiene.total == 2
 

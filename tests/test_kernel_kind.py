@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankscope.analyzers.kernel_kind import (
+from rankscope.analyzers.one_rank.kernel_kind import (
     COMMUNICATION,
     COMPUTE,
     DEVICE_COPY,

@@ -13,8 +13,8 @@ from corpus import corpus
 
 import rankscope
 from rankscope.analyzers.errors import BadSelection, UnreadableTrace
-from rankscope.analyzers.operators import own_ns
-from rankscope.analyzers.results import FROM_ANALYSIS, FROM_DIAGNOSIS, RESULTS
+from rankscope.analyzers.one_rank.operators import own_ns
+from rankscope.analyzers.results.rows import FROM_ANALYSIS, FROM_DIAGNOSIS, RESULTS
 from rankscope.run import Run
 from rankscope.simulator import Scenario, faults, simulate
 

@@ -15,7 +15,7 @@ from runs import written
 
 import rankscope
 from rankscope.analyzers.intervals import within
-from rankscope.analyzers.timeline import timelines
+from rankscope.analyzers.results.timeline import timelines
 
 CASES: list[Callable[[], Case]] = [
     case

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rankscope.analyzers import host_kind, kernel_kind
-from rankscope.analyzers.hygiene import set_aside
 from rankscope.analyzers.intervals import Bools, Ints, Spans, intersect, total, union
-from rankscope.analyzers.launches import device_kinds, launches
-from rankscope.analyzers.peers import hta_communication, hta_memory
-from rankscope.analyzers.steps import Marks, marks
+from rankscope.analyzers.one_rank import host_kind, kernel_kind
+from rankscope.analyzers.one_rank.hygiene import set_aside
+from rankscope.analyzers.one_rank.launches import device_kinds, launches
+from rankscope.analyzers.one_rank.peers import hta_communication, hta_memory
+from rankscope.analyzers.one_rank.steps import Marks, marks
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.tables import DeviceEvents, OtherEvents
 

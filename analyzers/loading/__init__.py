@@ -14,7 +14,7 @@ from rankscope.analyzers.loading.ranks import Capture, captures
 from rankscope.analyzers.loading.reading import Progress, Reading
 from rankscope.analyzers.loading.runs import RunFiles, chosen, holding, runs, without_copies
 from rankscope.analyzers.loading.worker import read_heads
-from rankscope.analyzers.rank_record import RankRecord, RecordOptions
+from rankscope.analyzers.one_rank.rank_record import RankRecord, RecordOptions
 from rankscope.analyzers.run import LoadedRank, Run, Unreadable
 from rankscope.analyzers.trace.readers import Head
 

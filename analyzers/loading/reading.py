@@ -10,7 +10,7 @@ from rankscope.analyzers.loading.cache import Cache
 from rankscope.analyzers.loading.discovery import shown
 from rankscope.analyzers.loading.worker import Reply, cached_record, reply_for, unpack_record
 from rankscope.analyzers.loading.workers import each
-from rankscope.analyzers.rank_record import RankRecord, RecordOptions
+from rankscope.analyzers.one_rank.rank_record import RankRecord, RecordOptions
 
 ALONE_BYTES = (
     50_000_000  # uncompressed; below it, starting workers costs more than they save (0.2 s each, 180 MB/s a core)

@@ -22,7 +22,7 @@ from rankscope.analyzers.errors import UnreadableTrace
 from rankscope.analyzers.loading import container
 from rankscope.analyzers.loading.cache import Cache, source_digest
 from rankscope.analyzers.loading.container import Buffer, Packed
-from rankscope.analyzers.rank_record import RankRecord, RecordOptions, rank_record
+from rankscope.analyzers.one_rank.rank_record import RankRecord, RecordOptions, rank_record
 from rankscope.analyzers.trace import readers
 from rankscope.analyzers.trace.model import Trace, TraceMeta
 from rankscope.analyzers.trace.readers import Head
@@ -210,7 +210,7 @@ def _record_name(key: str | None, options: RecordOptions) -> str | None:
     if key is None:
         return None
     digest = hashlib.blake2b(_encoded(options), digest_size=4).hexdigest()
-    return f"{key}-{source_digest('*.py', 'trace/**/*.py', 'loading/container.py')}-{digest}.record"
+    return f"{key}-{source_digest('*.py', 'one_rank/*.py', 'trace/**/*.py', 'loading/container.py')}-{digest}.record"
 
 
 _encoded = msgspec.msgpack.encode

@@ -20,7 +20,7 @@ import msgspec
 
 from rankscope.analyzers.loading.cache import Cache
 from rankscope.analyzers.loading.worker import Reply, Setup, receive, reply_for, send
-from rankscope.analyzers.rank_record import RecordOptions
+from rankscope.analyzers.one_rank.rank_record import RecordOptions
 
 Done = Callable[[str, Reply], None]
 Moved = Callable[[str, float], None]  # path, share of it that is read

@@ -17,9 +17,9 @@ import numpy as np
 from rankscope.analyzers.analysis import Analysis, typical
 from rankscope.analyzers.coverage import need_launches
 from rankscope.analyzers.findings import Evidence, Finding
+from rankscope.analyzers.one_rank.training_ranges import DATA_PARALLEL
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding
 from rankscope.analyzers.quantities import count
-from rankscope.analyzers.training_ranges import DATA_PARALLEL
 
 TITLE = "DataParallel"
 DEVICES = 1  # of one process; source: presence above it, as torch-tb-profiler's advice (pytorch/kineto, tb_plugin)

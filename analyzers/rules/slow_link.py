@@ -15,12 +15,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rankscope.analyzers.across_ranks.traffic import GroupTime, bus_factor
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.findings import Evidence, Finding, MissingSignal
 from rankscope.analyzers.persistence import Persistence, persistence
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding, unsure
 from rankscope.analyzers.quantities import share, spans
-from rankscope.analyzers.traffic import GroupTime, bus_factor
 
 TITLE = "Slow link"
 RATIO = 0.7  # of the sisters' bus bandwidth (ours; transfer time as in nccl-tests, peer comparison as in MegaScan's P2P test)

@@ -20,9 +20,9 @@ import numpy as np
 from rankscope.analyzers.analysis import Analysis, typical
 from rankscope.analyzers.findings import Evidence, Finding, MissingSignal
 from rankscope.analyzers.intervals import Bools
+from rankscope.analyzers.one_rank.training_ranges import DDP, FSDP
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding
 from rankscope.analyzers.quantities import count, size
-from rankscope.analyzers.training_ranges import DDP, FSDP
 
 TITLE = "Small collectives"
 SMALL_BYTES = 65_536  # one message (ours): latency outweighs transfer

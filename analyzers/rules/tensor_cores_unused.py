@@ -16,12 +16,14 @@ from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.capability import AMPERE, VOLTA, lowest_capability
 from rankscope.analyzers.coverage import need_launches
 from rankscope.analyzers.findings import Evidence, Finding
+from rankscope.analyzers.one_rank.row_times import RowTimes
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding
-from rankscope.analyzers.row_times import RowTimes
 
 TITLE = "Tensor cores unused"
 USED_NS = 0  # of tensor core time in the run; source: torch-tb-profiler's advice (pytorch/kineto, tb_plugin)
-RETURNS = 7 / 8  # of their time, at best; source: NVIDIA V100 data sheet, 15.7 TFLOPS in FP32 against 125 on tensor cores
+RETURNS = (
+    7 / 8
+)  # of their time, at best; source: NVIDIA V100 data sheet, 15.7 TFLOPS in FP32 against 125 on tensor cores
 
 
 def check(analysis: Analysis) -> Iterator[Finding]:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rankscope.analyzers.analysis import Analysis
-from rankscope.analyzers.collective_records import CollectiveRecords
 from rankscope.analyzers.coverage import need_launches
 from rankscope.analyzers.findings import Evidence, Finding
+from rankscope.analyzers.one_rank.collective_records import CollectiveRecords
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding
 
 TITLE = "Wrong backend"

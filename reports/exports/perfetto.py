@@ -12,13 +12,13 @@ from typing import BinaryIO
 
 import numpy as np
 
+from rankscope.analyzers.across_ranks.splits import root_position
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.findings import Finding, StepLabel
-from rankscope.analyzers.hygiene import set_aside
 from rankscope.analyzers.intervals import Ints, Spans, clip
-from rankscope.analyzers.launches import launches
-from rankscope.analyzers.splits import root_position
-from rankscope.analyzers.timeline import RowTimeline, begins, timelines
+from rankscope.analyzers.one_rank.hygiene import set_aside
+from rankscope.analyzers.one_rank.launches import launches
+from rankscope.analyzers.results.timeline import RowTimeline, begins, timelines
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.tables import RuntimeCalls
 from rankscope.reports.buckets import BUCKETS

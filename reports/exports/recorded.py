@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from rankscope.analyzers.hygiene import Hygiene
 from rankscope.analyzers.intervals import Ints
+from rankscope.analyzers.one_rank.hygiene import Hygiene
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.table import Table
 from rankscope.analyzers.trace.tables import (

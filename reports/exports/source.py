@@ -10,8 +10,8 @@ import numpy as np
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.findings import Diagnosis
 from rankscope.analyzers.intervals import Bools, Ints
-from rankscope.analyzers.rank_record import RecordOptions
-from rankscope.analyzers.row_times import STEP, RowTimes
+from rankscope.analyzers.one_rank.rank_record import RecordOptions
+from rankscope.analyzers.one_rank.row_times import STEP, RowTimes
 from rankscope.analyzers.trace.model import Trace
 
 

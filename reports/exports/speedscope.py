@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 
 import numpy as np
 
-from rankscope.analyzers.hygiene import set_aside
+from rankscope.analyzers.one_rank.hygiene import set_aside
 from rankscope.reports.exports.lanes import lanes
 from rankscope.reports.exports.recorded import Events, threads
 from rankscope.reports.exports.source import Source

@@ -12,7 +12,7 @@ from corpus import corpus
 from exports.made import LATE, MS, simulated
 
 import rankscope
-from rankscope.analyzers.results import PARENTS
+from rankscope.analyzers.results.rows import PARENTS
 from rankscope.reports.buckets import BUCKETS
 from rankscope.reports.exports import perfetto, trace_events
 from rankscope.reports.exports.perfetto import Written

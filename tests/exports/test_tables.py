@@ -12,8 +12,8 @@ import pytest
 from exports.made import simulated
 
 from rankscope.analyzers.errors import MissingExtra
-from rankscope.analyzers.operators import OperatorTable
-from rankscope.analyzers.results import RESULTS
+from rankscope.analyzers.one_rank.operators import OperatorTable
+from rankscope.analyzers.results.rows import RESULTS
 from rankscope.analyzers.trace.table import Column, Table
 from rankscope.reports.exports import columns, csv, parquet
 

@@ -12,7 +12,7 @@ from kineto_file import write
 
 from rankscope.analyzers.loading import LoadOptions, cache, load_run, worker
 from rankscope.analyzers.loading.cache import Cache
-from rankscope.analyzers.rank_record import RecordOptions
+from rankscope.analyzers.one_rank.rank_record import RecordOptions
 from rankscope.analyzers.run import Run
 
 DEFAULT = RecordOptions()

@@ -13,7 +13,7 @@ from kineto_file import write
 from rankscope.analyzers.loading import LoadOptions, limits, load_run, reading, workers
 from rankscope.analyzers.loading.cache import Cache
 from rankscope.analyzers.loading.worker import Reply
-from rankscope.analyzers.rank_record import RecordOptions
+from rankscope.analyzers.one_rank.rank_record import RecordOptions
 
 PATCHED = """
 import os, signal, time

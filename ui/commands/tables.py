@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
 
 def declared() -> tuple[dict[str, type[Table]], dict[str, type[Table]]]:
     """The tables of results, and those of traces, by name."""
-    from rankscope.analyzers.operators import OperatorTable
-    from rankscope.analyzers.results import RESULTS as results
+    from rankscope.analyzers.one_rank.operators import OperatorTable
+    from rankscope.analyzers.results.rows import RESULTS as results
     from rankscope.analyzers.trace.tables import TABLES
 
     return results | {"operators": OperatorTable}, {table.__name__: table for table in TABLES}

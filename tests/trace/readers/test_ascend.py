@@ -11,9 +11,9 @@ import pytest
 from corpus import corpus
 from runs import diagnosed
 
-from rankscope.analyzers import kernel_kind
-from rankscope.analyzers.hygiene import set_aside
-from rankscope.analyzers.launches import DeviceWork, device_work
+from rankscope.analyzers.one_rank import kernel_kind
+from rankscope.analyzers.one_rank.hygiene import set_aside
+from rankscope.analyzers.one_rank.launches import DeviceWork, device_work
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.readers import head, read
 from rankscope.analyzers.trace.tables import DeviceEvents, HostEvents, RuntimeCalls

@@ -10,10 +10,10 @@ import pytest
 from corpus import corpus
 from runs import diagnosed
 
-from rankscope.analyzers import kernel_kind
 from rankscope.analyzers.errors import UnreadableTrace
-from rankscope.analyzers.hygiene import set_aside
-from rankscope.analyzers.launches import device_work
+from rankscope.analyzers.one_rank import kernel_kind
+from rankscope.analyzers.one_rank.hygiene import set_aside
+from rankscope.analyzers.one_rank.launches import device_work
 from rankscope.analyzers.trace.readers import head, read
 from rankscope.analyzers.trace.tables import DeviceEvents, RuntimeCalls
 

@@ -9,11 +9,12 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from rankscope.analyzers import kernel_kind
 from rankscope.analyzers.analysis import Analysis
-from rankscope.analyzers.collective_results import CollectiveTable, collectives
 from rankscope.analyzers.findings import Diagnosis, Row
-from rankscope.analyzers.result_tables import (
+from rankscope.analyzers.one_rank import kernel_kind
+from rankscope.analyzers.one_rank.row_times import KernelTotals
+from rankscope.analyzers.results.collectives import CollectiveTable, collectives
+from rankscope.analyzers.results.tables import (
     AttributionTable,
     ClockTable,
     FindingTable,
@@ -23,7 +24,6 @@ from rankscope.analyzers.result_tables import (
     WaitedForTable,
     WaitTable,
 )
-from rankscope.analyzers.row_times import KernelTotals
 from rankscope.analyzers.trace.table import Table
 
 T = TypeVar("T", bound=Table)

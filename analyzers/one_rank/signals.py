@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankscope.analyzers import host_kind, kernel_kind
-from rankscope.analyzers.device_time import RowTime
-from rankscope.analyzers.host_activity import Activity, HostActivity
 from rankscope.analyzers.intervals import Ints, Spans, intersect, union, within
-from rankscope.analyzers.launches import DeviceWork
-from rankscope.analyzers.steps import Marks
+from rankscope.analyzers.one_rank import host_kind, kernel_kind
+from rankscope.analyzers.one_rank.device_time import RowTime
+from rankscope.analyzers.one_rank.host_activity import Activity, HostActivity
+from rankscope.analyzers.one_rank.launches import DeviceWork
+from rankscope.analyzers.one_rank.steps import Marks
+from rankscope.analyzers.one_rank.training_ranges import TrainingRanges
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.tables import DeviceEvents
-from rankscope.analyzers.training_ranges import TrainingRanges
 
 TOP = 5  # exemplars of a kind
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from rankscope.analyzers.collectives import Match, Matches
+from rankscope.analyzers.across_ranks.collectives import Match, Matches
+from rankscope.analyzers.across_ranks.splits import LaneSplit, Splits, root_position
 from rankscope.analyzers.intervals import Ints
-from rankscope.analyzers.splits import LaneSplit, Splits, root_position
 
 Floats = npt.NDArray[np.float64]
 

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from rankscope.analyzers.host_activity import HostActivity
-from rankscope.analyzers.hygiene import Hygiene
 from rankscope.analyzers.intervals import EMPTY, Bools, Ints, Spans, union
+from rankscope.analyzers.one_rank.host_activity import HostActivity
+from rankscope.analyzers.one_rank.hygiene import Hygiene
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.tables import HostEvents, OtherEvents, PythonFunctions
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from rankscope.analyzers.across_ranks.splits import LaneSplit
 from rankscope.analyzers.findings import Communication, Compute, Host, Idle, InputOutput, Row, StepLabel
-from rankscope.analyzers.rank_record import RankRecord
-from rankscope.analyzers.row_times import PARTS, STEP, RowTimes, labels
-from rankscope.analyzers.splits import LaneSplit
+from rankscope.analyzers.one_rank.rank_record import RankRecord
+from rankscope.analyzers.one_rank.row_times import PARTS, STEP, RowTimes, labels
 
 UNEVEN: Final = 1.5  # a window so many times the other ranks' is a profiler stopping or a process leaving, not a step
 

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from rankscope.analyzers.across_ranks.pool import Pool
+from rankscope.analyzers.across_ranks.splits import LaneSplit
 from rankscope.analyzers.intervals import Bools, Ints
-from rankscope.analyzers.pool import Pool
-from rankscope.analyzers.rank_record import RankRecord
-from rankscope.analyzers.row_times import STEP, WHOLE, RowTimes
-from rankscope.analyzers.splits import LaneSplit
+from rankscope.analyzers.one_rank.rank_record import RankRecord
+from rankscope.analyzers.one_rank.row_times import STEP, WHOLE, RowTimes
 
 Floats = npt.NDArray[np.float64]
 
@@ -29,7 +29,9 @@ class StepMatrix:
 
     def of(self, name: str) -> Floats:
         """One part or count; NaN where a place lacks the step or it is partial. Names: see `Analysis.part`."""
-        return self.placed([self._values(name, lane, split) for lane, parts in enumerate(self.lanes) for split in parts])
+        return self.placed(
+            [self._values(name, lane, split) for lane, parts in enumerate(self.lanes) for split in parts]
+        )
 
     def placed(self, values: Sequence[Ints]) -> Floats:
         """One array a place, with a value for each of its rows; NaN as in `of`."""

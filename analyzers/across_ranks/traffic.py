@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rankscope.analyzers.collectives import Matches
+from rankscope.analyzers.across_ranks.collectives import Matches
+from rankscope.analyzers.across_ranks.splits import Splits
 from rankscope.analyzers.findings import GroupTraffic
 from rankscope.analyzers.intervals import Ints
-from rankscope.analyzers.splits import Splits
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from rankscope.analyzers.collective_records import CollectiveRecords
 from rankscope.analyzers.intervals import Bools, Ints
-from rankscope.analyzers.rank_record import RankRecord
+from rankscope.analyzers.one_rank.collective_records import CollectiveRecords
+from rankscope.analyzers.one_rank.rank_record import RankRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from typing import Final
 
 import numpy as np
 
-from rankscope.analyzers import host_kind, kernel_kind
-from rankscope.analyzers.hygiene import Hygiene
 from rankscope.analyzers.intervals import Bools, Ints
-from rankscope.analyzers.launches import DeviceWork
+from rankscope.analyzers.one_rank import host_kind, kernel_kind
+from rankscope.analyzers.one_rank.hygiene import Hygiene
+from rankscope.analyzers.one_rank.launches import DeviceWork
 from rankscope.analyzers.trace.model import ProcessGroup, Trace
 from rankscope.analyzers.trace.table import Column, Table
 from rankscope.analyzers.trace.tables import CollectiveArgs, DeviceEvents, HostEvents

@@ -7,19 +7,19 @@ from typing import Final
 
 import numpy as np
 
+from rankscope.analyzers.across_ranks.splits import divided
 from rankscope.analyzers.analysis import Analysis
-from rankscope.analyzers.collective_records import CollectiveRecords
-from rankscope.analyzers.device_time import device_spans
 from rankscope.analyzers.findings import StepLabel
-from rankscope.analyzers.host_activity import host_activity
-from rankscope.analyzers.host_time import host_spans
-from rankscope.analyzers.hygiene import set_aside
 from rankscope.analyzers.intervals import Bools, Ints, Spans, clip
-from rankscope.analyzers.launches import device_work
-from rankscope.analyzers.rank_record import RecordOptions
-from rankscope.analyzers.row_times import RowTimes, labels
-from rankscope.analyzers.splits import divided
-from rankscope.analyzers.steps import marks
+from rankscope.analyzers.one_rank.collective_records import CollectiveRecords
+from rankscope.analyzers.one_rank.device_time import device_spans
+from rankscope.analyzers.one_rank.host_activity import host_activity
+from rankscope.analyzers.one_rank.host_time import host_spans
+from rankscope.analyzers.one_rank.hygiene import set_aside
+from rankscope.analyzers.one_rank.launches import device_work
+from rankscope.analyzers.one_rank.rank_record import RecordOptions
+from rankscope.analyzers.one_rank.row_times import RowTimes, labels
+from rankscope.analyzers.one_rank.steps import marks
 from rankscope.analyzers.trace.model import Trace
 
 COMMUNICATION: Final = ("transfer_ns", "unsplit_ns", "wait_ns")

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rankscope.analyzers import host_kind, kernel_kind
-from rankscope.analyzers.hygiene import Hygiene, set_aside
 from rankscope.analyzers.intervals import Bools, Ints
-from rankscope.analyzers.launches import device_kinds
+from rankscope.analyzers.one_rank import host_kind, kernel_kind
+from rankscope.analyzers.one_rank.hygiene import Hygiene, set_aside
+from rankscope.analyzers.one_rank.launches import device_kinds
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.table import Column, Table
 from rankscope.analyzers.trace.tables import DeviceEvents, HostEvents

@@ -8,14 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from rankscope.analyzers import kernel_kind, matmul_kind
-from rankscope.analyzers.device_time import Gaps, RowTime
-from rankscope.analyzers.host_activity import HostActivity
 from rankscope.analyzers.intervals import EMPTY, Bools, Ints, Spans, intersect, subtract, union, within
-from rankscope.analyzers.launches import DeviceWork
+from rankscope.analyzers.one_rank import kernel_kind, matmul_kind
+from rankscope.analyzers.one_rank.device_time import Gaps, RowTime
+from rankscope.analyzers.one_rank.host_activity import HostActivity
+from rankscope.analyzers.one_rank.launches import DeviceWork
+from rankscope.analyzers.one_rank.training_ranges import TrainingRanges
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.tables import MemoryEvents
-from rankscope.analyzers.training_ranges import TrainingRanges
 
 TINY_NS: Final = 10_000  # a kernel; source: TraceLens's short-kernel advice (AMD-AGI/TraceLens, Agent/Analysis)
 LONG_NS: Final = 100_000  # a longer gap has another cause; source: the launch-delay outliers of HolisticTraceAnalysis

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankscope.analyzers.row_times import KernelTotals, RowTimes
+from rankscope.analyzers.one_rank.row_times import KernelTotals, RowTimes
 from rankscope.analyzers.trace.table import Column, Table
 
 

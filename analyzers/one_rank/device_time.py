@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankscope.analyzers import kernel_kind
-from rankscope.analyzers.host_activity import HostActivity
 from rankscope.analyzers.intervals import (
     Bools,
     Ints,
@@ -23,9 +21,11 @@ from rankscope.analyzers.intervals import (
     union,
     within,
 )
-from rankscope.analyzers.launches import DeviceWork
-from rankscope.analyzers.row_times import PARTS
-from rankscope.analyzers.steps import Windows
+from rankscope.analyzers.one_rank import kernel_kind
+from rankscope.analyzers.one_rank.host_activity import HostActivity
+from rankscope.analyzers.one_rank.launches import DeviceWork
+from rankscope.analyzers.one_rank.row_times import PARTS
+from rankscope.analyzers.one_rank.steps import Windows
 
 
 @dataclass(frozen=True, slots=True)

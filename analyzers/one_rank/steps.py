@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankscope.analyzers import host_kind, kernel_kind
 from rankscope.analyzers.findings import StepLabel
-from rankscope.analyzers.hygiene import Hygiene
 from rankscope.analyzers.intervals import Ints
-from rankscope.analyzers.launches import DeviceWork
+from rankscope.analyzers.one_rank import host_kind, kernel_kind
+from rankscope.analyzers.one_rank.hygiene import Hygiene
+from rankscope.analyzers.one_rank.launches import DeviceWork
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.tables import DeviceEvents, HostEvents, OtherEvents, PythonFunctions, RuntimeCalls
 

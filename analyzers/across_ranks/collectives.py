@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from rankscope.analyzers.alignment import align
-from rankscope.analyzers.clock import SYMMETRIC, Clocks, End, fit_clocks
+from rankscope.analyzers.across_ranks.alignment import align
+from rankscope.analyzers.across_ranks.clock import SYMMETRIC, Clocks, End, fit_clocks
+from rankscope.analyzers.across_ranks.pool import Pool, gather
 from rankscope.analyzers.intervals import Bools, Ints, Spans
-from rankscope.analyzers.pool import Pool, gather
-from rankscope.analyzers.rank_record import RankRecord
+from rankscope.analyzers.one_rank.rank_record import RankRecord
 
 ROOT_FIRST: Final = frozenset({"broadcast", "scatter"})  # leaves wait for the root
 ROOT_LAST: Final = frozenset({"reduce", "gather"})  # the root waits for the leaves

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankscope.analyzers import kernel_kind
-from rankscope.analyzers.hygiene import Hygiene
 from rankscope.analyzers.intervals import FIRST, LAST, Bools, Ints
+from rankscope.analyzers.one_rank import kernel_kind
+from rankscope.analyzers.one_rank.hygiene import Hygiene
 from rankscope.analyzers.quantities import duration, plural
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.tables import CollectiveArgs, DeviceEvents, RuntimeCalls

@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from rankscope.analyzers import host_kind, kernel_kind
 from rankscope.analyzers.findings import HtaFigures, TbPluginFigures, TraceLensFigures
-from rankscope.analyzers.hygiene import Hygiene
 from rankscope.analyzers.intervals import EMPTY, Bools, Ints, Spans, clip, intersect, subtract, total, union
-from rankscope.analyzers.launches import DeviceWork
-from rankscope.analyzers.steps import Marks
+from rankscope.analyzers.one_rank import host_kind, kernel_kind
+from rankscope.analyzers.one_rank.hygiene import Hygiene
+from rankscope.analyzers.one_rank.launches import DeviceWork
+from rankscope.analyzers.one_rank.steps import Marks
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.tables import DeviceEvents, HostEvents, RuntimeCalls
 

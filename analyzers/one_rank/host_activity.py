@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rankscope.analyzers import host_kind
-from rankscope.analyzers.hygiene import Hygiene
 from rankscope.analyzers.intervals import EMPTY, Bools, Ints, Spans, union
+from rankscope.analyzers.one_rank import host_kind
+from rankscope.analyzers.one_rank.hygiene import Hygiene
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.tables import HostEvents, PythonFunctions, RuntimeCalls
 
@@ -83,9 +83,7 @@ def _rows(
     rows: Bools | Ints = np.flatnonzero(found & hygiene.kept(table)) if found.any() else np.empty(0, np.int64)
     start = events.ints("start_ns")[rows]
     end = start + events.ints("dur_ns")[rows]
-    return Activity(
-        start, end, events.ints("tid")[rows], events.ints("name_id")[rows]
-    )
+    return Activity(start, end, events.ints("tid")[rows], events.ints("name_id")[rows])
 
 
 def _join(a: Activity, b: Activity) -> Activity:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankscope.analyzers.collective_records import CollectiveRecords
-from rankscope.analyzers.collectives import Match, Matches
+from rankscope.analyzers.across_ranks.collectives import Match, Matches
 from rankscope.analyzers.intervals import (
     EMPTY,
     Bools,
@@ -23,8 +22,9 @@ from rankscope.analyzers.intervals import (
     union,
     within,
 )
-from rankscope.analyzers.rank_record import RankRecord
-from rankscope.analyzers.row_times import Exposed, RowTimes
+from rankscope.analyzers.one_rank.collective_records import CollectiveRecords
+from rankscope.analyzers.one_rank.rank_record import RankRecord
+from rankscope.analyzers.one_rank.row_times import Exposed, RowTimes
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,9 @@ class RowTimes(Table):
     checkpoint_calls = Column(np.int64, "checkpoint ranges begun in the step")
     kernels = Column(np.int64, "compute kernels started in the window")
     tiny_kernels = Column(np.int64, "those shorter than 10 us")
-    tiny_gap_ns = Column(np.int64, "gaps up to 100 us before such kernels, without drain, loader, checkpoint, collection")
+    tiny_gap_ns = Column(
+        np.int64, "gaps up to 100 us before such kernels, without drain, loader, checkpoint, collection"
+    )
     tensor_core_ns = Column(np.int64, "kernels that compute on tensor cores, by name")
     eligible_ns = Column(np.int64, "matrix products and convolutions in full fp32, by name")
     fp32_matmul_ns = Column(np.int64, "the matrix products among them")
@@ -65,7 +67,9 @@ class RowTimes(Table):
     compile_idle_ns = Column(np.int64, "starved while torch.compile compiled")
     compiles = Column(np.int64, "compilations begun in the step")
     cpu_collective_ns = Column(np.int64, "starved while a collective of a CPU backend was in flight")
-    cpu_collectives = Column(np.int64, "collectives of a CPU backend begun in the step; those in flight at once count once")
+    cpu_collectives = Column(
+        np.int64, "collectives of a CPU backend begun in the step; those in flight at once count once"
+    )
     profiler_idle_ns = Column(np.int64, "starved during the profiler's own overhead")
     allocated_peak_bytes = Column(np.int64, "most memory allocated on the device; 0 where it was not recorded")
     reserved_peak_bytes = Column(np.int64, "most memory reserved on the device; 0 where it was not recorded")

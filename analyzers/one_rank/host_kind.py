@@ -82,7 +82,9 @@ def is_backward_node(name: str) -> bool:
     return _BACKWARD.search(name) is not None
 
 
-def where(name_ids: npt.NDArray[np.integer], names: Sequence[str], test: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+def where(
+    name_ids: npt.NDArray[np.integer], names: Sequence[str], test: Callable[[str], bool]
+) -> npt.NDArray[np.bool_]:
     """Rows whose name passes the test, which is asked once per distinct name."""
     if not len(name_ids):
         return np.zeros(0, np.bool_)

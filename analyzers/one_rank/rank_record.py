@@ -12,16 +12,16 @@ from typing import TypeVar
 
 import numpy as np
 
-from rankscope.analyzers import kernel_kind, peers, signals
-from rankscope.analyzers.collective_records import CollectiveRecords, Interned, device_records, host_records
-from rankscope.analyzers.device_time import RowTime, device_time
 from rankscope.analyzers.findings import Peers
-from rankscope.analyzers.host_activity import HostActivity, host_activity
-from rankscope.analyzers.host_time import host_time
-from rankscope.analyzers.hygiene import Hygiene, set_aside
 from rankscope.analyzers.intervals import Ints, Spans, intersect, subtract
-from rankscope.analyzers.launches import DeviceWork, device_work, not_understood
-from rankscope.analyzers.row_times import (
+from rankscope.analyzers.one_rank import kernel_kind, peers, signals
+from rankscope.analyzers.one_rank.collective_records import CollectiveRecords, Interned, device_records, host_records
+from rankscope.analyzers.one_rank.device_time import RowTime, device_time
+from rankscope.analyzers.one_rank.host_activity import HostActivity, host_activity
+from rankscope.analyzers.one_rank.host_time import host_time
+from rankscope.analyzers.one_rank.hygiene import Hygiene, set_aside
+from rankscope.analyzers.one_rank.launches import DeviceWork, device_work, not_understood
+from rankscope.analyzers.one_rank.row_times import (
     AFTER,
     BEFORE,
     PARTS,
@@ -32,12 +32,12 @@ from rankscope.analyzers.row_times import (
     KernelTotals,
     RowTimes,
 )
-from rankscope.analyzers.steps import Marks, device_windows, host_windows, marks, timed_extent
+from rankscope.analyzers.one_rank.steps import Marks, device_windows, host_windows, marks, timed_extent
+from rankscope.analyzers.one_rank.training_ranges import TrainingRanges, training_ranges
+from rankscope.analyzers.one_rank.work_signals import work_signals
 from rankscope.analyzers.trace.model import Trace, TraceMeta
 from rankscope.analyzers.trace.table import Table
 from rankscope.analyzers.trace.tables import MemoryEvents, PythonFunctions, RuntimeCalls
-from rankscope.analyzers.training_ranges import TrainingRanges, training_ranges
-from rankscope.analyzers.work_signals import work_signals
 
 T = TypeVar("T", bound=Table)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankscope.analyzers import host_kind
-from rankscope.analyzers.device_time import RowTime
-from rankscope.analyzers.host_activity import HostActivity
-from rankscope.analyzers.hygiene import Hygiene
 from rankscope.analyzers.intervals import EMPTY, Ints, Spans, complement, intersect, subtract, union, within
-from rankscope.analyzers.row_times import PARTS
-from rankscope.analyzers.steps import Windows
+from rankscope.analyzers.one_rank import host_kind
+from rankscope.analyzers.one_rank.device_time import RowTime
+from rankscope.analyzers.one_rank.host_activity import HostActivity
+from rankscope.analyzers.one_rank.hygiene import Hygiene
+from rankscope.analyzers.one_rank.row_times import PARTS
+from rankscope.analyzers.one_rank.steps import Windows
 from rankscope.analyzers.trace.model import Trace
 from rankscope.analyzers.trace.tables import HostEvents
 

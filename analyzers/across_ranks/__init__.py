@@ -1,0 +1,1 @@
+"""What only the files of several ranks can tell: matching, clocks, waits and who caused them."""

@@ -1,0 +1,1 @@
+"""What one trace file says alone: a pure function of the file, ending in its RankRecord."""

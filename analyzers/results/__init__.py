@@ -1,0 +1,1 @@
+"""The tables that leave rankscope: what Python, CSV and Parquet users get."""
