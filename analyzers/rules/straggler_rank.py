@@ -47,6 +47,7 @@ ADVICE: dict[Cause, str] = {
     ),
     "unknown": "Record this rank with stacks (with_stack=True) and its device's clocks; do not tune the network.",
 }
+ADVICE_CPU_ONLY = "Compare the clocks and other processes of this rank's cores with its peers' (lscpu, top), then its work."
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ def _finding(analysis: Analysis, suspect: Suspect) -> Finding:
         message=f"{who} the others wait {of_the_step(analysis, cost)}; {words}.",
         cost_ns=cost,
         evidence=_evidence(analysis, lanes, suspect, more),
-        advice=ADVICE[cause],
+        advice=ADVICE_CPU_ONLY if cause == "compute" and analysis.places[0].device is None else ADVICE[cause],
         where=_where(analysis, ranks, more, cause),
         ranks=ranks,
         sure=0.95 if cause != "unknown" else 0.8,
