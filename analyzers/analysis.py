@@ -16,8 +16,9 @@ from rankscope.analyzers.across_ranks.splits import LaneSplit, Splits, split_lan
 from rankscope.analyzers.across_ranks.step_matrix import StepMatrix, step_of
 from rankscope.analyzers.across_ranks.traffic import GroupTime
 from rankscope.analyzers.across_ranks.waits import Waits, charge_waits
-from rankscope.analyzers.findings import EventRef, GroupTraffic, Row
+from rankscope.analyzers.findings import EventRef
 from rankscope.analyzers.intervals import Bools, Ints
+from rankscope.analyzers.measured import GroupTraffic, Row
 from rankscope.analyzers.one_rank.rank_record import RankRecord
 from rankscope.analyzers.one_rank.row_times import STEP, Exemplars, RowTimes
 from rankscope.analyzers.run import Run

@@ -14,22 +14,17 @@ from rankscope.analyzers.coverage import coverage
 from rankscope.analyzers.findings import (
     SEVERITIES,
     CannotTell,
-    ClockFit,
-    CollectivesReport,
     Diagnosis,
     FailedRule,
-    FileReport,
     Finding,
     InconclusiveRule,
-    KernelTotal,
     MissingSignal,
     Rule,
     RuleOutcomes,
-    RunFacts,
     SkippedRule,
-    WaitedFor,
 )
 from rankscope.analyzers.intervals import Ints
+from rankscope.analyzers.measured import ClockFit, CollectivesReport, FileReport, KernelTotal, RunFacts, WaitedFor
 from rankscope.analyzers.one_rank import kernel_kind
 from rankscope.analyzers.one_rank.row_times import KernelTotals
 from rankscope.analyzers.run import Run

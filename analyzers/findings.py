@@ -10,69 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from rankscope.analyzers.measured import (
-    ClockFit,
-    CollectivesReport,
-    Communication,
-    Compute,
-    FileReport,
-    GroupTraffic,
-    Host,
-    HtaFigures,
-    Idle,
-    InputOutput,
-    KernelTotal,
-    OtherRun,
-    Peers,
-    Row,
-    RunFacts,
-    StepLabel,
-    TbPluginFigures,
-    TraceLensFigures,
-    WaitedFor,
-)
+from rankscope.analyzers.measured import ClockFit, CollectivesReport, KernelTotal, OtherRun, Peers, Row, RunFacts
 
 if TYPE_CHECKING:
     from rankscope.analyzers.analysis import Analysis
 
-__all__ = [
-    "SEVERITIES",
-    "CannotTell",
-    "Cause",
-    "ClockFit",
-    "CollectivesReport",
-    "Communication",
-    "Compute",
-    "Diagnosis",
-    "EventRef",
-    "Evidence",
-    "FailedRule",
-    "FileReport",
-    "Finding",
-    "GroupTraffic",
-    "Host",
-    "HtaFigures",
-    "Idle",
-    "InconclusiveRule",
-    "InputOutput",
-    "KernelTotal",
-    "Kind",
-    "MissingSignal",
-    "OtherRun",
-    "Peers",
-    "Row",
-    "Rule",
-    "RuleOutcomes",
-    "RunFacts",
-    "Severity",
-    "Signal",
-    "SkippedRule",
-    "StepLabel",
-    "TbPluginFigures",
-    "TraceLensFigures",
-    "Unit",
-    "WaitedFor",
-]
 
 Severity = Literal["critical", "warning", "note"]
 Kind = Literal["time", "risk", "validity"]

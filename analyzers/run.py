@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rankscope.analyzers.findings import OtherRun
+from rankscope.analyzers.measured import OtherRun
 from rankscope.analyzers.one_rank.rank_record import RankRecord
 
 DISTRIBUTED_INFO, PROCESS_ID, FILE_NAME, ORDER = "distributedInfo", "process id", "file name", "order"

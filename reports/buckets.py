@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import cast
 
-from rankscope.analyzers.findings import Row
+from rankscope.analyzers.measured import Row
 
 
 @dataclass(frozen=True, slots=True)

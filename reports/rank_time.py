@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from rankscope.analyzers.findings import Diagnosis, Row
+from rankscope.analyzers.findings import Diagnosis
+from rankscope.analyzers.measured import Row
 from rankscope.reports.buckets import BUCKETS, FAMILIES
 
 FEW = 16

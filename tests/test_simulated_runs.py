@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import rankscope
-from rankscope.analyzers.findings import Diagnosis, Row
+from rankscope.analyzers.findings import Diagnosis
+from rankscope.analyzers.measured import Row
 from rankscope.simulator import Fault, Scenario, Simulation, faults, simulate
 
 MS = 1_000_000

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from rankscope.analyzers.across_ranks.splits import LaneSplit
-from rankscope.analyzers.findings import Communication, Compute, Host, Idle, InputOutput, Row, StepLabel
+from rankscope.analyzers.measured import Communication, Compute, Host, Idle, InputOutput, Row, StepLabel
 from rankscope.analyzers.one_rank.rank_record import RankRecord
 from rankscope.analyzers.one_rank.row_times import PARTS, STEP, RowTimes, labels
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from rankscope.analyzers.across_ranks.collectives import Matches
 from rankscope.analyzers.across_ranks.splits import Splits
-from rankscope.analyzers.findings import GroupTraffic
 from rankscope.analyzers.intervals import Ints
+from rankscope.analyzers.measured import GroupTraffic
 
 Floats = npt.NDArray[np.float64]
 

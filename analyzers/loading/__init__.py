@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from rankscope.analyzers.errors import BadSelection, NothingToRead, UnreadableTrace
-from rankscope.analyzers.findings import OtherRun
 from rankscope.analyzers.loading import sentences
 from rankscope.analyzers.loading.cache import CAP_BYTES, Cache, alike, default_folder
 from rankscope.analyzers.loading.discovery import discover, shown
@@ -14,6 +13,7 @@ from rankscope.analyzers.loading.ranks import Capture, captures
 from rankscope.analyzers.loading.reading import Progress, Reading
 from rankscope.analyzers.loading.runs import RunFiles, chosen, holding, runs, without_copies
 from rankscope.analyzers.loading.worker import read_heads
+from rankscope.analyzers.measured import OtherRun
 from rankscope.analyzers.one_rank.rank_record import RankRecord, RecordOptions
 from rankscope.analyzers.run import LoadedRank, Run, Unreadable
 from rankscope.analyzers.trace.readers import Head

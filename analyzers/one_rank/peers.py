@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from rankscope.analyzers.findings import HtaFigures, TbPluginFigures, TraceLensFigures
 from rankscope.analyzers.intervals import EMPTY, Bools, Ints, Spans, clip, intersect, subtract, total, union
+from rankscope.analyzers.measured import HtaFigures, TbPluginFigures, TraceLensFigures
 from rankscope.analyzers.one_rank import host_kind, kernel_kind
 from rankscope.analyzers.one_rank.hygiene import Hygiene
 from rankscope.analyzers.one_rank.launches import DeviceWork

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from rankscope.analyzers.findings import Peers
 from rankscope.analyzers.intervals import Ints, Spans, intersect, subtract
-from rankscope.analyzers.one_rank import kernel_kind, peers, signals
+from rankscope.analyzers.measured import Peers
+from rankscope.analyzers.one_rank import peers, signals
 from rankscope.analyzers.one_rank.collective_records import CollectiveRecords, Interned, device_records, host_records
 from rankscope.analyzers.one_rank.device_time import RowTime, device_time
 from rankscope.analyzers.one_rank.host_activity import HostActivity, host_activity
@@ -58,7 +58,6 @@ class RecordFacts:
     end_ns: int | None  # last timed event
     set_aside: dict[str, int]  # how many events of each kind of damage
     inverted_launches: int  # device events that begin before their launch
-    orphans: int  # device events without a launch in the file
     has_marks: bool
     has_loader: bool
     has_checkpoint: bool
@@ -69,7 +68,6 @@ class RecordFacts:
     has_device: bool
     has_profiler: bool  # rows of category `overhead`
     wrappers: tuple[str, ...]  # what wraps the model: see training_ranges
-    gc_recordable: bool  # stacks are there, so a GC range would have been seen where torch records it
     peers: list[Peers]  # rank is filled in by the loader
 
 
@@ -220,7 +218,6 @@ def _facts(
         end_ns=extent[1] if extent else None,
         set_aside=dict(hygiene.counts),
         inverted_launches=sum(int((w.launched & (w.launch_ns > w.start)).sum()) for w in work),
-        orphans=sum(int((~w.launched).sum()) for w in work),
         has_marks=found.tid is not None,
         has_loader=bool(len(host.loader.start)),
         has_checkpoint=bool(len(host.checkpoint.start)),
@@ -231,7 +228,6 @@ def _facts(
         has_device=bool(work),
         has_profiler=ranges.has_profiler,
         wrappers=ranges.wrappers,
-        gc_recordable=PythonFunctions in trace,
         peers=[
             Peers(
                 rank=-1,
@@ -244,8 +240,3 @@ def _facts(
         ]
         or [Peers(rank=-1, device=None, tracelens=None, hta=None, tb_plugin=None)],
     )
-
-
-def kernel_kind_name(kind: int) -> str:
-    """The word for a position in KernelTotals.kind."""
-    return kernel_kind.KIND_NAMES[kind]

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from rankscope.analyzers.findings import StepLabel
+from rankscope.analyzers.measured import StepLabel
 from rankscope.analyzers.trace.table import Column, Table
 
 BEFORE, STEP, AFTER, WHOLE = range(4)

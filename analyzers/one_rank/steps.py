@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankscope.analyzers.findings import StepLabel
 from rankscope.analyzers.intervals import Ints
+from rankscope.analyzers.measured import StepLabel
 from rankscope.analyzers.one_rank import host_kind, kernel_kind
 from rankscope.analyzers.one_rank.hygiene import Hygiene
 from rankscope.analyzers.one_rank.launches import DeviceWork

@@ -10,7 +10,8 @@ from typing import Final, TypeVar
 import numpy as np
 
 from rankscope.analyzers.analysis import Analysis
-from rankscope.analyzers.findings import Diagnosis, Row
+from rankscope.analyzers.findings import Diagnosis
+from rankscope.analyzers.measured import Row
 from rankscope.analyzers.one_rank import kernel_kind
 from rankscope.analyzers.one_rank.row_times import KernelTotals
 from rankscope.analyzers.results.collectives import CollectiveTable, collectives

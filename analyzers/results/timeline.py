@@ -9,8 +9,8 @@ import numpy as np
 
 from rankscope.analyzers.across_ranks.splits import divided
 from rankscope.analyzers.analysis import Analysis
-from rankscope.analyzers.findings import StepLabel
 from rankscope.analyzers.intervals import Bools, Ints, Spans, clip
+from rankscope.analyzers.measured import StepLabel
 from rankscope.analyzers.one_rank.collective_records import CollectiveRecords
 from rankscope.analyzers.one_rank.device_time import device_spans
 from rankscope.analyzers.one_rank.host_activity import host_activity

@@ -14,8 +14,9 @@ import numpy as np
 
 from rankscope.analyzers.across_ranks.splits import root_position
 from rankscope.analyzers.analysis import Analysis
-from rankscope.analyzers.findings import Finding, StepLabel
+from rankscope.analyzers.findings import Finding
 from rankscope.analyzers.intervals import Ints, Spans, clip
+from rankscope.analyzers.measured import StepLabel
 from rankscope.analyzers.one_rank.hygiene import set_aside
 from rankscope.analyzers.one_rank.launches import launches
 from rankscope.analyzers.results.timeline import RowTimeline, begins, timelines

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rankscope.analyzers.findings import CollectivesReport, Diagnosis, GroupTraffic
+from rankscope.analyzers.findings import Diagnosis
+from rankscope.analyzers.measured import CollectivesReport, GroupTraffic
 from rankscope.analyzers.quantities import count, plural, share, spans
 from rankscope.reports.blocks import Block, Cell, Column, Grid, Name, Quantity, Section, Text
 

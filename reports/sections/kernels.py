@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from rankscope.analyzers.findings import Diagnosis, KernelTotal
+from rankscope.analyzers.findings import Diagnosis
+from rankscope.analyzers.measured import KernelTotal
 from rankscope.reports.blocks import Cell, Column, Grid, Name, Quantity, Section
 
 ORDER = 50

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rankscope.analyzers.findings import Diagnosis, HtaFigures, Peers, TbPluginFigures, TraceLensFigures
+from rankscope.analyzers.findings import Diagnosis
+from rankscope.analyzers.measured import HtaFigures, Peers, TbPluginFigures, TraceLensFigures
 from rankscope.reports.blocks import Block, Cell, Column, Grid, Quantity, Section, Text
 from rankscope.reports.rank_time import labels
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from itertools import takewhile
 
-from rankscope.analyzers.findings import Diagnosis, FileReport, RunFacts
+from rankscope.analyzers.findings import Diagnosis
+from rankscope.analyzers.measured import FileReport, RunFacts
 from rankscope.analyzers.quantities import count, duration, plural, spans
 from rankscope.reports.blocks import Block, Cell, Column, Grid, Name, Quantity, Section, Text
 

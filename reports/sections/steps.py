@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from rankscope.analyzers.findings import Diagnosis, Row
+from rankscope.analyzers.findings import Diagnosis
+from rankscope.analyzers.measured import Row
 from rankscope.analyzers.quantities import spans
 from rankscope.reports.blocks import Heatmap, Section, Text
 from rankscope.reports.rank_time import FEW, labels, rank_times, row_key, standing_out, usable_rows

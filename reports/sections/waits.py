@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rankscope.analyzers.findings import CollectivesReport, Diagnosis
+from rankscope.analyzers.findings import Diagnosis
+from rankscope.analyzers.measured import CollectivesReport
 from rankscope.analyzers.quantities import duration
 from rankscope.reports.blocks import Block, Column, Grid, Heatmap, Quantity, Section, Text
 
