@@ -24,7 +24,7 @@ class Records(Protocol):
         """Append one record to a file of the rank's folder, such as `nvml.jsonl`."""
         ...
 
-    def event(self, kind: str, **what: Any) -> None:
+    def event(self, kind: str, **what: object) -> None:
         """Append to `events.jsonl`, with time and step."""
         ...
 
