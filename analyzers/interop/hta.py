@@ -1,27 +1,37 @@
-"""Holistic Trace Analysis (HTA): its temporal breakdown as it computes it, from our tables.
+"""Holistic Trace Analysis (HTA): its figures as it computes them, from our tables.
 
-`peers.hta` is its definition without its rounding. Here is its arithmetic, so that what is left between the two tools
-can be told: every event rounded inwards to whole microseconds, a kernel shorter than that counted with less than no
-time, the last step left out unless asked for. Source: HTA 0.6.1, read for its definitions; nothing of it is used here.
+`peers.hta` is its temporal breakdown without its rounding. Here is its arithmetic, so that what is left between the two
+tools can be told. Source: HTA 0.6.1, read for its definitions; nothing of it is used here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from rankscope.analyzers.intervals import Bools, Ints, Spans, intersect, total, union
-from rankscope.analyzers.one_rank import host_kind, kernel_kind
-from rankscope.analyzers.one_rank.hygiene import set_aside
-from rankscope.analyzers.one_rank.launches import device_kinds, launches
-from rankscope.analyzers.one_rank.peers import hta_communication, hta_memory
-from rankscope.analyzers.one_rank.steps import Marks, marks
+from rankscope.analyzers.interop.hta_events import (
+    COMMUNICATION,
+    COMPUTATION,
+    KINDS,
+    MEMORY,
+    OTHER,
+    Held,
+    held,
+    kinds_of,
+)
+from rankscope.analyzers.intervals import Ints
+from rankscope.analyzers.one_rank import kernel_kind
+from rankscope.analyzers.one_rank.launches import device_kinds
 from rankscope.analyzers.trace.model import Trace
-from rankscope.analyzers.trace.tables import DeviceEvents, OtherEvents
+from rankscope.analyzers.trace.tables import DeviceEvents
 
-Floats = npt.NDArray[np.float64]
+_WORDS: Final = ("compute", "communication", "memory", "of no class")
+IDLE: Final = ("host_wait", "kernel_wait", "other")
+CONSECUTIVE_NS: Final = 30_000  # `consecutive_kernel_delay`, 30 by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,45 @@ class Breakdown:
 
 
 @dataclass(frozen=True, slots=True)
+class Kernel:
+    """A row of HTA's kernel breakdown, microseconds."""
+
+    sum_us: float
+    max_us: float
+    min_us: float
+    mean_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchStats:
+    """Pairs of a launch and what it launched, microseconds: the call, the event, and from one's end to the other's begin.
+
+    HTA draws histograms of these three; here are their sums and the longest delay.
+    """
+
+    pairs: int
+    cpu_us: float
+    gpu_us: float
+    delay_us: float
+    longest_delay_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankFigures:
+    """What HTA says of one rank, or would say; None where it has no figure.
+
+    `kernel_types` is by what ran at once, `kernels` by name, most time first, `idle` by cause; all in microseconds.
+    """
+
+    breakdown: Breakdown | None = None
+    overlap_percent: float | None = None
+    kernel_types: Mapping[str, float] = field(default_factory=dict)
+    kernels: Mapping[str, Kernel] = field(default_factory=dict)
+    idle: Mapping[str, float] = field(default_factory=dict)
+    launches: LaunchStats | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Otherwise:
     """Device events of one kind here that HTA counts as another."""
 
@@ -44,112 +93,141 @@ class Otherwise:
     total_ns: int
 
 
-def breakdown(trace: Trace, *, last_step: bool, rounded: bool = True) -> Breakdown | None:
-    """The breakdown by HTA's arithmetic; None where it has no device event to go by.
-
-    `last_step`: HTA's `include_last_profiler_step`; `rounded` False: the same definition in whole nanoseconds.
-    """
-    events = trace.get(DeviceEvents)
-    taken = _taken(trace, last_step)
-    if not taken.any():
-        return None
-    start_ns, dur_ns, name_id = events.start_ns[taken], events.dur_ns[taken], events.name_id[taken]
-    compute = ~hta_communication(name_id, trace.names) & ~hta_memory(name_id, trace.names)
-    if rounded:
-        start, end = _microseconds(start_ns, dur_ns)
-        span, busy = _merged(start, end)
-        computing = _merged(start[compute], end[compute])[1]
-    else:
-        every, computes = Spans(start_ns, start_ns + dur_ns), Spans(start_ns[compute], (start_ns + dur_ns)[compute])
-        span = int(every.end.max() - every.start.min()) / 1000
-        busy, computing = total(union(every)) / 1000, total(union(computes)) / 1000
-    idle = round(span - busy, 3)
-    return Breakdown(span, computing, round(span - computing - idle, 3), idle)
-
-
-def overlap_percent(trace: Trace, *, last_step: bool) -> float | None:
-    """HTA's share of communication under compute, in whole nanoseconds; None without communication."""
-    events, taken = trace.get(DeviceEvents), _taken(trace, last_step)
-    communicates = hta_communication(events.name_id, trace.names)
-    computes = ~communicates & ~hta_memory(events.name_id, trace.names)
-    communication, compute = (
-        union(Spans(events.start_ns[rows], (events.start_ns + events.dur_ns)[rows]))
-        for rows in (taken & communicates, taken & computes)
+def figures_of(trace: Trace, *, last_step: bool, rounded: bool) -> RankFigures:
+    """All of HTA's figures from our tables: by its arithmetic, or not `rounded` by its definitions in nanoseconds."""
+    events = held(trace, last_step=last_step, rounded=rounded)
+    return RankFigures(
+        breakdown(events),
+        overlap_percent(events),
+        kernel_types(events),
+        kernels(events, trace.names),
+        idle(events),
+        launch_stats(events),
     )
-    whole = total(communication)
-    return 100 * total(intersect(communication, compute)) / whole if whole else None
+
+
+def breakdown(events: Held) -> Breakdown | None:
+    """`get_temporal_breakdown`; None where HTA has no device event to go by."""
+    if not len(events):
+        return None
+    start, end = merged(*events.of())
+    begin, finish = merged(*events.of(COMPUTATION))
+    span, computing = int(end[-1] - start[0]), int((finish - begin).sum())
+    idle = span - int((end - start).sum())
+    return Breakdown(span / 1000, computing / 1000, (span - computing - idle) / 1000, idle / 1000)
+
+
+def overlap_percent(events: Held) -> float | None:
+    """`get_comm_comp_overlap`: the share of communication under compute; None without communication."""
+    start, end = merged(*events.of(COMMUNICATION))
+    whole = int((end - start).sum())
+    both = _running(events, (COMPUTATION, COMMUNICATION)).get(0b11, 0)
+    return 100 * both / whole if whole else None
+
+
+def kernel_types(events: Held) -> dict[str, float]:
+    """`get_gpu_kernel_breakdown`, its first table of one rank: microseconds by what ran at once."""
+    kinds = (COMPUTATION, COMMUNICATION, MEMORY)
+    result: dict[str, float] = {}
+    for running, ns in _running(events, kinds).items():
+        name = " overlapping ".join(KINDS[kind] for bit, kind in enumerate(kinds) if running >> bit & 1)
+        result[name] = result.get(name, 0) + ns / 1000
+    return result
+
+
+def kernels(events: Held, names: Sequence[str]) -> dict[str, Kernel]:
+    """`get_gpu_kernel_breakdown`, its second table, every kernel by itself; most time first."""
+    rows = np.flatnonzero(events.kind != OTHER)
+    took = (events.end - events.start)[rows]
+    rows = rows[np.lexsort((took, events.name_id[rows]))]
+    took = (events.end - events.start)[rows]
+    name_id, first = np.unique(events.name_id[rows], return_index=True)
+    found = []
+    for name, of in zip(name_id.tolist(), np.split(took, first[1:]) if len(rows) else (), strict=True):
+        shortest, longest, total = int(of[0]), int(of[-1]), int(of.sum())
+        found.append((names[name], Kernel(total / 1000, longest / 1000, shortest / 1000, total / len(of) / 1000)))
+    return dict(sorted(found, key=lambda each: -each[1].sum_us))
+
+
+def idle(events: Held) -> dict[str, float]:
+    """`get_idle_time_breakdown`, all streams together: microseconds between events next to each other on a stream.
+
+    `host_wait` where the later one was launched after the earlier one's end, else `kernel_wait` below 30 us. A gap is
+    negative where two events of a stream overlap. An event without a launch waits for no host; HTA takes it for launched
+    when the first event of the file begins.
+    """
+    rows = np.flatnonzero(~events.synchronisation)
+    rows = rows[np.lexsort((events.start[rows], events.stream[rows]))]
+    before, after = rows[:-1], rows[1:]
+    same = events.stream[before] == events.stream[after]
+    before, after = before[same], after[same]
+    gap = events.start[after] - events.end[before]
+    host = events.launched[after] & (events.called[after] > events.end[before])
+    short = ~host & (gap < CONSECUTIVE_NS)
+    members = zip(IDLE, (host, short, ~host & ~short), strict=True)
+    return {category: int(gap[rows].sum()) / 1000 for category, rows in members}
+
+
+def launch_stats(events: Held) -> LaunchStats:
+    """`get_cuda_kernel_launch_stats`; a launch under another name than HTA's is none."""
+    rows = np.flatnonzero(events.launching)
+    delay = np.maximum(events.start[rows] - events.returned[rows], 0)
+    return LaunchStats(
+        pairs=len(rows),
+        cpu_us=int((events.returned - events.called)[rows].sum()) / 1000,
+        gpu_us=int((events.end - events.start)[rows].sum()) / 1000,
+        delay_us=int(delay.sum()) / 1000,
+        longest_delay_us=int(delay.max(initial=0)) / 1000,
+    )
 
 
 def last_step_us(trace: Trace) -> float:
     """Durations of the device events that HTA leaves out with the last step; 0 where it leaves none out."""
-    with_it, without = _taken(trace, True), _taken(trace, False)
-    return float(trace.get(DeviceEvents).dur_ns[with_it & ~without].sum() / 1000)
-
-
-def synchronisations(trace: Trace) -> int:
-    """Rows on device tracks that say when a synchronisation was over."""
-    return int(host_kind.where(trace.get(OtherEvents).cat_id, trace.names, "cuda_sync".__eq__).sum())
+    with_it, without = (held(trace, last_step=taken, rounded=False) for taken in (True, False))
+    return int((with_it.end - with_it.start).sum() - (without.end - without.start).sum()) / 1000
 
 
 def counted_otherwise(trace: Trace) -> list[Otherwise]:
     """Device events that HTA puts into another class than rankscope does, most time first."""
     events, kinds = trace.get(DeviceEvents), device_kinds(trace)
-    communication = hta_communication(events.name_id, trace.names)
-    memory = hta_memory(events.name_id, trace.names) & ~communication
-    theirs = np.where(communication, 0, np.where(memory, 1, 2))
-    ours = np.where(kinds == kernel_kind.COMMUNICATION, 0, np.where(kinds == kernel_kind.COMPUTE, 2, 1))
-    words = ("communication", "memory", "compute")
+    theirs = kinds_of(events.name_id, trace)
+    copies = np.where(kinds == kernel_kind.COMMUNICATION, COMMUNICATION, MEMORY)
+    ours = np.where(kinds == kernel_kind.COMPUTE, COMPUTATION, copies)
     found = []
-    for mine in range(3):
-        for other in range(3):
+    for mine in (COMMUNICATION, MEMORY, COMPUTATION):
+        for other in range(len(KINDS)):
             rows = np.flatnonzero((ours == mine) & (theirs == other) & (kinds != kernel_kind.NOTHING))
             if mine != other and len(rows):
                 names, of = np.unique(events.name_id[rows], return_inverse=True)
                 total = np.bincount(of, events.dur_ns[rows])
                 name = trace.names[int(names[np.argmax(total)])]
-                found.append(Otherwise(words[mine], words[other], name, int(total.sum())))
+                found.append(Otherwise(_WORDS[mine], _WORDS[other], name, int(total.sum())))
     return sorted(found, key=lambda other: -other.total_ns)
 
 
-def _taken(trace: Trace, last_step: bool) -> Bools:
-    """With two or more steps only device events launched, by a call in the file, before the last one (or by its end)."""
-    events, hygiene = trace.get(DeviceEvents), set_aside(trace)
-    found = marks(trace, hygiene)
-    every = np.ones(len(events), np.bool_)
-    if len(found.number) < 2:
-        return every
-    joined = launches(trace, hygiene)
-    at = np.ceil(_exact(joined.at_ns))
-    limit = _limit(found, last_step)
-    return joined.launched & ((at <= limit) if last_step else (at < limit))
-
-
-def _limit(found: Marks, last_step: bool) -> float:
-    """Begin, or end, of the last step, rounded as all times are."""
-    if last_step:
-        start, dur = found.start, found.end - found.start
-        return float(_microseconds(start, dur)[1].max())
-    return float(np.ceil(_exact(found.start)).max())
-
-
-def _microseconds(start_ns: Ints, dur_ns: Ints) -> tuple[Floats, Floats]:
-    """Begins and ends as HTA has them: added as floats, then rounded inwards."""
-    start = _exact(start_ns)
-    return np.ceil(start), np.floor(start + _exact(dur_ns))
-
-
-def _exact(ns: Ints) -> Floats:
-    """The floats that a reader of JSON gets for these times: the nearest to the written decimals."""
-    return np.array([value / 1000 for value in ns.tolist()], np.float64)
-
-
-def _merged(start: Floats, end: Floats) -> tuple[float, float]:
-    """From the first begin to the last group's end, and the time of all groups; a group ends where nothing touches it."""
+def merged(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Groups of events that touch, in order; an event that ends before it begins may be a group of less than no time."""
     if not len(start):
-        return 0.0, 0.0
-    order = np.argsort(start)
+        return start, end
+    order = np.argsort(start, kind="stable")
     start, end = start[order], end[order]
     reach = np.maximum.accumulate(end)
     opens = np.flatnonzero(np.concatenate(([True], start[1:] > reach[:-1])))
-    ends = np.maximum.reduceat(end, opens)
-    return float(ends[-1] - start[0]), float((ends - start[opens]).sum())
+    return start[opens], np.maximum.reduceat(end, opens)
+
+
+def _running(events: Held, kinds: tuple[int, ...]) -> dict[int, int]:
+    """Nanoseconds by the sum of what ran, each kind a bit; a group of less than no time takes its bit away meanwhile."""
+    times, changes = [], []
+    for bit, kind in enumerate(kinds):
+        start, end = merged(*events.of(kind))
+        times += [start, end]
+        changes += [np.full(len(start), 1 << bit), np.full(len(end), -(1 << bit))]
+    at, change = np.concatenate(times), np.concatenate(changes)
+    order = np.argsort(at, kind="stable")
+    at, running = at[order], np.cumsum(change[order])
+    result: dict[int, int] = defaultdict(int)
+    for state, ns in zip(running[:-1].tolist(), np.diff(at).tolist(), strict=True):
+        if state > 0 and ns:
+            result[state] += ns
+    return dict(result)

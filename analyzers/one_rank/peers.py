@@ -23,6 +23,10 @@ from rankscope.analyzers.trace.tables import DeviceEvents, HostEvents, RuntimeCa
 
 _HTA_COMMUNICATION: Final = re.compile(r"nccl|hip|hccl|.*ncclKernel")
 _HTA_MEMORY: Final = re.compile(r"(?:hip)?Mem(?:cpy|set)|dma")
+_HTA_NO_COMPUTE: Final = re.compile(
+    r"nccl|hip|hccl|runFunction|job_exe|packet|pe_exe|cpum_exe_subgraph|collective_subgraph_execution|Stream Wait Event"
+    r"|.*(?:Mem(?:cpy|set)|dma|Sync)|cuda.*LaunchKernel"
+)
 _MEMSET: Final = "Memset"
 
 
@@ -63,9 +67,8 @@ def hta(work: DeviceWork, names: Sequence[str], found: Marks) -> HtaFigures | No
         taken = work.launched & (work.launch_ns <= found.end[-1])
     if not taken.any():
         return None
-    communication = hta_communication(work.name_id, names)
-    memory = ~communication & hta_memory(work.name_id, names)
-    compute, comm = _of(work, taken & ~communication & ~memory), _of(work, taken & communication)
+    communication, computing = hta_communication(work.name_id, names), hta_compute(work.name_id, names)
+    compute, comm = _of(work, taken & computing), _of(work, taken & communication)
     span = int(work.end[taken].max() - work.start[taken].min())
     busy = total(_of(work, taken))
     return HtaFigures(
@@ -85,6 +88,11 @@ def hta_communication(name_ids: Ints, names: Sequence[str]) -> Bools:
 def hta_memory(name_ids: Ints, names: Sequence[str]) -> Bools:
     """Which device events HTA takes for copies and fills, unless they are communication."""
     return host_kind.where(name_ids, names, lambda name: _HTA_MEMORY.match(name) is not None)
+
+
+def hta_compute(name_ids: Ints, names: Sequence[str]) -> Bools:
+    """Which device events HTA takes for compute: those whose names say nothing else. The rest is of no class."""
+    return host_kind.where(name_ids, names, lambda name: _HTA_NO_COMPUTE.match(name) is None)
 
 
 def tb_plugin(trace: Trace, hygiene: Hygiene, work: DeviceWork, found: Marks) -> TbPluginFigures | None:
