@@ -205,6 +205,30 @@ def test_hosts_have_clocks_of_their_own() -> None:
     assert [end - ends[0] for end in ends] == [0, 0, 5 * MS, 5 * MS]
 
 
+def test_a_clock_that_drifts_stretches_every_time_and_length_of_its_host() -> None:
+    plain = simulate(Scenario(**SMALL, ranks_per_host=2))
+    drifting = simulate(Scenario(**SMALL, ranks_per_host=2, clock_drifts_ppb=(0, -100_000)))
+    assert drifting.truth.clock_drifts_ppb == (0, 0, -100_000, -100_000)
+    assert drifting.traces[1].text() == plain.traces[1].text()
+    for common, own in zip(events(plain, 2), events(drifting, 2), strict=True):
+        end = common["ts"] + common["dur"]
+        assert own["ts"] == common["ts"] - -(-common["ts"] // 10_000)
+        assert own["ts"] + own["dur"] == (end - -(-end // 10_000) if common["dur"] else own["ts"])
+
+
+def test_ranks_leave_a_collective_as_far_apart_as_is_planted() -> None:
+    simulation = simulate(Scenario(**SMALL, end_jitter_ns=40_000))
+    common = {(m.group, m.seq): m.end_ns for m in simulation.truth.meetings}
+    early = []
+    for rank in range(4):
+        for event in kernels(simulation, rank):
+            if "Seq" in event["args"]:
+                end = common[event["args"]["Process Group Name"], event["args"]["Seq"]]
+                early.append(event["ts"] + event["dur"] - end)
+    assert -40_000 <= min(early) < -30_000 and 30_000 < max(early) <= 40_000
+    assert abs(sum(early) / len(early)) < 3 * 40_000 / (3 * len(early)) ** 0.5  # three standard errors of a uniform mean
+
+
 def test_the_demo_writes_eight_ranks_and_says_what_is_planted(tmp_path: Path) -> None:
     truth = demo.write(tmp_path / "demo")
     assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == [f"rank-{rank}.json" for rank in range(8)]

@@ -113,6 +113,7 @@ class Worker:
         self.recorded = Recorded()
         self.windows: list[Window] = []
         self._noise = np.random.default_rng((scenario.seed, rank))
+        self._jitter = np.random.default_rng((scenario.seed, rank, 1))  # apart, so that it moves no other noise
         self._starts: list[int] = []
         self._last_id = 0
         self._seq: dict[str, int] = {}
@@ -172,6 +173,8 @@ class Worker:
             start = max(call.start_ns + LAUNCH_LATENCY_NS, free)
             op.arrival = Arrival(group, name, size, seq, self.rank, self.step, start, transfer_ns)
         end = yield op.arrival
+        if jitter := self.scenario.end_jitter_ns:
+            end = max(start, end + int(self._jitter.integers(-jitter, jitter + 1)))
         self.ready[stream] = end
         self.recorded.works.append(
             DeviceWork(kernel, "kernel", stream, start, end, op.id, call.correlation, size, op.arrival)

@@ -30,6 +30,7 @@ class RankTrace:
     host: str
     device: int
     clock_offset_ns: int
+    clock_drift_ppb: int
     groups: tuple[Group, ...]
     recorded: Recorded
 
@@ -88,7 +89,7 @@ class RankTrace:
 
     def _closing(self, begin_ns: int, end_ns: int) -> Iterator[str]:
         where = '"pid": "Spans", "tid": "PyTorch Profiler"'
-        time = f'"ts": {self._at(begin_ns)}, "dur": {_micros(end_ns - begin_ns)}'
+        time = f'"ts": {self._at(begin_ns)}, "dur": {_micros(self.own_ns(end_ns) - self.own_ns(begin_ns))}'
         what = '"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)"'
         yield _event(f"{what}, {where},\n    {time}", {"Op count": 0})
         where = f'"pid": "", "tid": "", "ts": {self._at(end_ns)}'
@@ -136,7 +137,8 @@ class RankTrace:
             category = event.category if isinstance(event, HostSpan) else "cuda_runtime"
             pid, tid = self.pid, self.pid + track
         what = f'"ph": "X", "cat": "{category}", "name": {json.dumps(event.name)}, "pid": {pid}, "tid": {tid}'
-        time = f'"ts": {self._at(event.start_ns)}, "dur": {_micros(event.end_ns - event.start_ns)}'
+        start, end = self.own_ns(event.start_ns), self.own_ns(event.end_ns)
+        time = f'"ts": {_micros(start)}, "dur": {_micros(end - start)}'
         return _event(f"{what},\n    {time}", args)
 
     def _arrow(self, call: RuntimeCall, work: DeviceWork) -> Iterator[str]:
@@ -146,7 +148,11 @@ class RankTrace:
             yield _event(f'"ph": "{phase}", "id": {call.correlation}, {where}, "cat": "ac2g", "name": "ac2g"{bind}')
 
     def _at(self, ns: int) -> str:
-        return _micros(ORIGIN_NS + self.clock_offset_ns + ns)
+        return _micros(self.own_ns(ns))
+
+    def own_ns(self, ns: int) -> int:
+        """Common time by this rank's clock, after the base."""
+        return ORIGIN_NS + self.clock_offset_ns + ns + ns * self.clock_drift_ppb // 10**9
 
 
 def collective_args(arrival: Arrival) -> dict[str, object]:

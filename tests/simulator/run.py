@@ -42,6 +42,7 @@ def simulate(scenario: Scenario) -> Simulation:
         planted=tuple(_planted(fault, scenario, steps) for fault in scenario.faults),
         steps=steps,
         clock_offsets_ns=tuple(scenario.clock_offset_ns(rank) for rank in range(scenario.ranks)),
+        clock_drifts_ppb=tuple(scenario.clock_drift_ppb(rank) for rank in range(scenario.ranks)),
         windows=tuple(window for worker in workers for window in worker.windows),
         meetings=tuple(meeting for meeting in meetings if meeting.step >= scenario.warmup),
     )
@@ -52,6 +53,7 @@ def simulate(scenario: Scenario) -> Simulation:
             host=f"node{scenario.host(worker.rank)}",
             device=worker.rank % scenario.ranks_per_host,
             clock_offset_ns=scenario.clock_offset_ns(worker.rank),
+            clock_drift_ppb=scenario.clock_drift_ppb(worker.rank),
             groups=mesh.groups(worker.rank),
             recorded=worker.recorded,
         )

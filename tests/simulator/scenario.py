@@ -61,7 +61,9 @@ class Scenario:
     seed: int = 0
     sharding: Sharding = "ddp"
     ranks_per_host: int = 8
-    clock_offsets_ns: tuple[int, ...] = ()  # by host: how far its clock is ahead; missing ones are 0
+    clock_offsets_ns: tuple[int, ...] = ()  # by host: how far its clock is ahead at common time 0; missing ones are 0
+    clock_drifts_ppb: tuple[int, ...] = ()  # by host: how much faster it runs; 100,000 are 1 ms in 10 s
+    end_jitter_ns: int = 0  # each rank leaves a collective up to so much before or after the others
     layers: int = 12
     layers_per_bucket: int = 2  # ddp: layers whose gradients are reduced together
     layer_bytes: int = 16_777_216  # gradients, and parameters, of one layer
@@ -97,6 +99,11 @@ class Scenario:
         return rank // self.ranks_per_host
 
     def clock_offset_ns(self, rank: int) -> int:
-        """How far the clock of this rank's host is ahead of common time."""
+        """How far the clock of this rank's host is ahead of common time, at time 0."""
         host = self.host(rank)
         return self.clock_offsets_ns[host] if host < len(self.clock_offsets_ns) else 0
+
+    def clock_drift_ppb(self, rank: int) -> int:
+        """How much faster than common time this rank's host counts."""
+        host = self.host(rank)
+        return self.clock_drifts_ppb[host] if host < len(self.clock_drifts_ppb) else 0

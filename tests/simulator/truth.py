@@ -52,7 +52,8 @@ class Truth:
 
     planted: tuple[Planted, ...]
     steps: tuple[int, ...]
-    clock_offsets_ns: tuple[int, ...]  # by rank: how far its clock is ahead of common time
+    clock_offsets_ns: tuple[int, ...]  # by rank: how far its clock is ahead of common time, at time 0
+    clock_drifts_ppb: tuple[int, ...]  # by rank: how much faster its clock runs
     windows: tuple[Window, ...]
     meetings: tuple[Meeting, ...]
 
