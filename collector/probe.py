@@ -2,15 +2,37 @@
 
 A probe never raises into training: the session calls it behind one guard, and a probe that fails is switched off, logged
 once and noted in the manifest while training goes on.
+
+The session finds probes by walking `rankscope.collector.probes` when it starts, never at import. A module there offers
+
+    PROBE       the class; it is called with what the user gave as `probes={"<name>": {...}}`, or with nothing
+    DEFAULT     whether it is on unless asked: True, False, or a tuple of the modes in which it is on
+    NEEDS       optional: the name of a module without which it can not start yet, such as "torch"; the session starts it
+                at the end of the first step that finds this module loaded, and imports nothing
+
+and besides what `Probe` asks for, its class may have
+
+    ending(reason)   the run ends in an unusual way, "exception: ..." or "signal 15": dump what explains it. Called before
+                     `stop`, and for a signal also from a thread of ours while the training thread stands in a collective
+    flushed()        called about every second by the thread that writes the records: work that must stay off the step
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rankscope.collector.run_dir import RankFolder
+
+if TYPE_CHECKING:
+    from rankscope.collector.job import Job
+    from rankscope.collector.later import Later
+    from rankscope.collector.options import Options
+    from rankscope.collector.stages import StageClock
+
+Function = Callable[..., Any]
+Guard = Callable[[str, Function], Function]  # a probe's name and function -> one that never raises, but returns None
 
 
 class Unavailable(RuntimeError):
@@ -31,14 +53,21 @@ class Records(Protocol):
 
 @dataclass(slots=True)
 class Place:
-    """Where a probe runs. `step` is kept current by the session."""
+    """Where a probe runs. `step` and `line` are kept current by the session."""
 
     folder: RankFolder
     records: Records
     rank: int
     world_size: int
     local_rank: int | None
-    step: int = 0
+    options: Options
+    clock: StageClock
+    job: Job
+    optimizer_stepped: Callable[[bool], None]  # told after an optimizer's step whether it was the first optimizer's
+    guard: Guard  # for what a probe hangs into training
+    step: int = 0  # the one that runs
+    line: dict[str, Any] = field(default_factory=dict)  # the pulse's line of the step that ended: `step()` may add keys
+    later: list[Later] = field(default_factory=list)  # what that line still waits for; see `collector/later.py`
 
 
 class Probe(Protocol):
@@ -51,9 +80,9 @@ class Probe(Protocol):
         ...
 
     def step(self, step: int) -> None:
-        """A step has ended; at most some microseconds."""
+        """A step has ended; at most some microseconds. Left out in steps that a thinned collector does not listen to."""
         ...
 
     def stop(self) -> None:
-        """End, and write what is left."""
+        """End, and write what is left. Called once for each probe that was started."""
         ...

@@ -1,6 +1,7 @@
 """rankscope: where every nanosecond of a distributed PyTorch training step went, and what to change.
 
-`load` and `diagnose` take the same inputs: files, folders or patterns. Importing this module loads no library.
+`profile` records a training run; `load` and `diagnose` read what was recorded: files, folders or patterns. Importing
+this module loads no library.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
+    from typing import Any
 
     from rankscope.analyzers.findings import Diagnosis
+    from rankscope.collector.profile import Profile
     from rankscope.run import Run
 
-__all__ = ["__version__", "diagnose", "load"]
+__all__ = ["__version__", "diagnose", "load", "profile", "wrap_loader"]
 __version__ = "0.1.0"
 
 
@@ -81,3 +84,34 @@ def diagnose(
         communication=communication, checkpoint=checkpoint, progress=progress,
     )  # fmt: skip
     return found.diagnose(rules, gpu_hour_price=gpu_hour_price)
+
+
+def profile(
+    run_dir: str | os.PathLike[str] | None = None,
+    *,
+    mode: str = "pulse",
+    windows: Any = None,
+    budget_share: float = 0.01,
+    probes: Mapping[str, Any] | None = None,
+    max_bytes: int = 1 << 30,
+) -> Profile:
+    """Record this rank of a training run: `with rankscope.profile("runs/a") as p:`, `p.step()` at the end of each step.
+
+    Also a decorator, and an object with `start` and `stop`. `run_dir` is the same on all ranks (None: RANKSCOPE_RUN_DIR,
+    else `rankscope-run`). `mode`: `pulse` (stages of each step), `window` (and windows of the PyTorch Profiler, as
+    `windows` says), `full`. `budget_share` of the step's wall time is what it may cost before it thins itself out;
+    `probes` switches them, {"gc_pauses": False}, or gives them keyword arguments; `max_bytes` bounds each file of lines.
+    RANKSCOPE=0 switches it off. Raises ValueError for options that mean nothing, and nothing after that.
+    """
+    from rankscope.collector.profile import profile as begun
+
+    return begun(
+        run_dir, mode=mode, windows=windows, budget_share=budget_share, probes=probes, max_bytes=max_bytes
+    )  # fmt: skip
+
+
+def wrap_loader(loader: Any) -> Any:
+    """The loader, the wait for each of its batches counted as data; for loaders that are no torch DataLoader."""
+    from rankscope.collector.profile import wrap_loader as wrapped
+
+    return wrapped(loader)

@@ -1,0 +1,102 @@
+"""What the collector itself costs: time inside its hooks, what a call costs beside that, and its thread's time.
+
+Above the budget it thins itself out: it listens to every second step, then to every fourth, and so on. The numbers are
+powers of two, so that ranks that thinned differently still have steps in common.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rankscope.collector.hooks.patch import Patch
+from rankscope.collector.stages import StageClock, now_ns
+
+# steps between two looks; the first ones hold what is done once
+WINDOW: Final = 50
+MOST: Final = 64  # at the least every 64th step is listened to
+TRIALS: Final = 200
+
+
+class Overhead:
+    """Keeps account of one run and says how many steps to let pass."""
+
+    def __init__(self, clock: StageClock, budget_share: float) -> None:
+        self._clock, self._budget = clock, budget_share
+        self.unseen_ns = unseen_ns()
+        self.every = 1
+        self.start_ns = 0  # once, before the first step
+        self.steps = self.wall_ns = 0
+        self._window = (0, 0)  # wall and cost when the present window began
+
+    def cost_ns(self, background_ns: int) -> int:
+        """All of it so far, the start left out."""
+        return self._clock.hooks_ns + self._clock.hooks * self.unseen_ns + background_ns
+
+    def stepped(self, wall_ns: int, background_ns: int) -> bool:
+        """A step has ended; whether the collector now thins itself out further."""
+        self.steps += 1
+        self.wall_ns += wall_ns
+        if self.steps % WINDOW:
+            return False
+        cost, (wall_before, cost_before) = self.cost_ns(background_ns), self._window
+        self._window = (self.wall_ns, cost)
+        over = cost - cost_before > self._budget * (self.wall_ns - wall_before)
+        if not over or self.every >= MOST:
+            return False
+        self.every *= 2
+        return True
+
+    def share(self, background_ns: int) -> float | None:
+        """Of the steps' wall time; None before the first step."""
+        return round(self.cost_ns(background_ns) / self.wall_ns, 6) if self.wall_ns else None
+
+    def facts(self, background_ns: int) -> dict[str, Any]:
+        """As the manifest keeps it. `step_without_ns` is an estimate: the mean step less what was measured of ours."""
+        clock, steps = self._clock, max(1, self.steps)
+        cost = self.cost_ns(background_ns)
+        return {
+            "hooks": clock.hooks,
+            "hooks_ns": clock.hooks_ns,
+            "unseen_ns_per_hook": self.unseen_ns,
+            "background_ns": background_ns,
+            "start_ns": self.start_ns,
+            "steps": self.steps,
+            "step_with_ns": self.wall_ns // steps,
+            "step_without_ns": max(0, self.wall_ns - cost) // steps,
+            "share": self.share(background_ns),
+            "budget_share": self._budget,
+            "every": self.every,
+        }
+
+
+def unseen_ns() -> int:
+    """What one hooked call costs beside the time that the hook counts itself: measured here, in less than a millisecond."""
+
+    class Nothing:
+        @staticmethod
+        def call() -> None:
+            return None
+
+    clock = StageClock()
+    clock.listening = True
+
+    def around(original: Any) -> Any:
+        def hooked(*args: Any, **kwargs: Any) -> Any:
+            if clock.mine:
+                clock.enter(0)
+            return original(*args, **kwargs)
+
+        return hooked
+
+    bare = _mean_ns(Nothing.call)
+    laid = Patch(Nothing, "call", around)
+    hooked = _mean_ns(Nothing.call)
+    laid.undo()
+    return max(0, hooked - bare - clock.hooks_ns // max(1, clock.hooks))
+
+
+def _mean_ns(call: Any) -> int:
+    began = now_ns()
+    for _ in range(TRIALS):
+        call()
+    return (now_ns() - began) // TRIALS

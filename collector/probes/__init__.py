@@ -1,0 +1,1 @@
+"""One file a thing that is watched; found by being here. See `rankscope.collector.probe`."""
