@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from html import escape
 from pathlib import Path
 
 import pytest
+from browser import CHROMIUM, QUIET
 from sample import EVERY
 
 from rankscope.reports.renderers.html import render
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH (set CHROMIUM to its path)")
-QUIET = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-extensions",
-    "--enable-logging=stderr",
-)
 
 
 def browse(page: Path, *options: str) -> tuple[str, list[str]]:
