@@ -78,7 +78,7 @@ def test_nothing_prints_outside_what_a_person_touches() -> None:
     assert [(name(p), line) for p in silent for called, line in calls(p) if called == "print"] == []
 
 
-def test_no_text_is_run_as_code_and_no_pickle_is_read() -> None:
+def test_no_text_is_run_as_code_and_pickles_are_read_in_one_place() -> None:
     assert [(name(p), line) for p in SOURCES for called, line in calls(p) if called in ("eval", "exec")] == []
     imports = [
         (name(path), alias.name)
@@ -87,7 +87,8 @@ def test_no_text_is_run_as_code_and_no_pickle_is_read() -> None:
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in [*node.names, ast.alias(node.module or "") if isinstance(node, ast.ImportFrom) else ast.alias("")]
     ]
-    assert [found for found in imports if found[1].split(".")[0] in ("pickle", "marshal", "shelve", "dill")] == []
+    loading = {place for place, module in imports if module.split(".")[0] in ("pickle", "marshal", "shelve", "dill")}
+    assert loading == {"analyzers/hang/pickles.py"}  # plain values only, looked through before they are read
 
 
 def test_everything_is_caught_only_where_failure_is_a_result() -> None:
