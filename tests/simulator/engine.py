@@ -1,102 +1,41 @@
-"""One rank's host thread and device streams, and the rendezvous of ranks in collectives.
+"""One rank's host thread and device streams.
 
 A rank's program runs in program order, not in time order: the host launches and goes on, and what the device does
-follows from what was launched before. Only a collective needs the other ranks; there the program yields its arrival
-and gets the end back.
+follows from what was launched before. Only communication needs the other ranks; there the program yields its arrival
+and gets back when the bytes moved (`rendezvous`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
+from rankscope.simulator.recording import Arrival, DeviceWork, Group, HostSpan, Recorded, RuntimeCall
 from rankscope.simulator.scenario import Scenario
-from rankscope.simulator.truth import Meeting, Window
+from rankscope.simulator.truth import Window
 
 COMPUTE, COMMUNICATION, REPLICATION = 7, 20, 24  # streams
+TENSOR, EXPERT, EXPERT_REPLICATION = 28, 32, 36
+FORWARD_IN, FORWARD_OUT, BACKWARD_IN, BACKWARD_OUT = 40, 44, 48, 52
 LAUNCH_LATENCY_NS = 6_000  # from a launch call's start to the kernel's, when the device is free
 CALL_NS = 4_000
 KERNEL_GAP_NS = 1_300  # between two kernels of one stream
-LAUNCH_QUEUE = 1_024  # launches the host can be ahead of the device
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A process group. `name` is what Kineto calls it; members are global ranks in order."""
+class Moved(NamedTuple):
+    """When a rank's part of a communication moved bytes: from the last arrival to the end."""
 
-    name: str
-    description: str
-    ranks: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A rank has reached a collective; it is resumed with the time at which the collective ends."""
-
-    group: Group
-    collective: str
-    bytes: int
-    seq: int
-    rank: int
-    step: int
-    at_ns: int
-    transfer_ns: int
-
-
-Program = Generator[Arrival, int, None]
-Collective = Generator[Arrival, int, int]  # returns the end
-
-
-@dataclass(slots=True)
-class HostSpan:
-    """An operator, annotation or Python function on a host thread. `id` ties device work to it."""
-
-    name: str
-    category: str
-    thread: int
-    start_ns: int
+    begin_ns: int
     end_ns: int
-    id: int
-    arrival: Arrival | None = None
 
 
-@dataclass(slots=True)
-class RuntimeCall:
-    """A call of the CUDA runtime; `correlation` ties it to the device work it started."""
-
-    name: str
-    thread: int
-    start_ns: int
-    end_ns: int
-    operator: int
-    correlation: int
-
-
-@dataclass(slots=True)
-class DeviceWork:
-    """A kernel, copy or fill on a stream."""
-
-    name: str
-    category: str
-    stream: int
-    start_ns: int
-    end_ns: int
-    operator: int
-    correlation: int
-    bytes: int = 0
-    arrival: Arrival | None = None
-
-
-@dataclass(slots=True)
-class Recorded:
-    """What the profiler of one rank saw."""
-
-    spans: list[HostSpan] = field(default_factory=list)
-    calls: list[RuntimeCall] = field(default_factory=list)
-    works: list[DeviceWork] = field(default_factory=list)
+Splits = tuple[tuple[int, ...], tuple[int, ...]]
+Program = Generator[Arrival, Moved, None]
+Collective = Generator[Arrival, Moved, int]  # returns the end
 
 
 class Worker:
@@ -108,15 +47,17 @@ class Worker:
         self.now = 0  # the host's clock
         self.thread = 0  # 0: the training thread, 1: the thread that runs backward nodes
         self.step = 0
-        self.ready = dict.fromkeys((COMPUTE, COMMUNICATION, REPLICATION), 0)  # when each stream has nothing left to do
+        self.ready: dict[int, int] = defaultdict(int, {COMPUTE: 0})  # when each stream has nothing left to do
         self.last_kernel_end = 0  # of the compute kernels launched so far
         self.recorded = Recorded()
         self.windows: list[Window] = []
         self._noise = np.random.default_rng((scenario.seed, rank))
         self._jitter = np.random.default_rng((scenario.seed, rank, 1))  # apart, so that it moves no other noise
-        self._starts: list[int] = []
+        self._starts: list[int] = []  # of what was launched, one a launch
+        self._transfers: list[Moved] = []  # collectives that may still be moving bytes
+        self._graph: list[tuple[str, int]] | None = None  # kernels captured so far, with their durations
         self._last_id = 0
-        self._seq: dict[str, int] = {}
+        self._seq: dict[tuple[str, bool], int] = defaultdict(int)  # (group, whether send or receive)
 
     def noisy(self, ns: int, spread: float) -> int:
         """This duration with noise; never less than half of it."""
@@ -144,6 +85,9 @@ class Worker:
 
     def launch(self, operator: str, kernel: str, ns: int, late_ns: int = 0) -> None:
         """An operator that launches one kernel; with `late_ns`, after the compute stream has been idle that long."""
+        if self._graph is not None:
+            self._graph.append((kernel, self.noisy(ns, self.scenario.kernel_noise)))
+            return
         host_ns = self.noisy(self.scenario.operator_ns, self.scenario.host_noise)
         self.now += host_ns // 2
         with self.span(operator, "cpu_op") as op:
@@ -152,6 +96,18 @@ class Worker:
                 self.starve(late_ns, COMPUTE)
             call = self._launch_call("cudaLaunchKernel", op.id)
             self._execute(kernel, "kernel", COMPUTE, call, self.noisy(ns, self.scenario.kernel_noise))
+
+    @contextmanager
+    def graph(self) -> Iterator[None]:
+        """The kernels launched inside are nodes of one graph: one launch, and no host in between."""
+        self._graph = []
+        yield
+        captured, self._graph = self._graph, None
+        self.now += self.noisy(self.scenario.operator_ns, self.scenario.host_noise)
+        call = self._launch_call("cudaGraphLaunch")
+        for kernel, ns in captured:
+            self._execute(kernel, "kernel", COMPUTE, call, ns)
+        del self._starts[len(self._starts) - len(captured) + 1 :]
 
     def copy(self, name: str, size: int, ns: int, *, blocking: bool) -> None:
         """A copy on the compute stream; a blocking one holds the host until it is done."""
@@ -163,21 +119,38 @@ class Worker:
                 self.now = call.end_ns = max(self.now, work.end_ns)
 
     def collective(
-        self, group: Group, name: str, kernel: str, size: int, transfer_ns: int, stream: int, after_ns: int = 0
+        self,
+        group: Group,
+        name: str,
+        kernel: str,
+        sizes: tuple[int, int],
+        transfer_ns: int,
+        stream: int,
+        after_ns: int = 0,
+        peer: int | None = None,
+        splits: Splits = ((), ()),
     ) -> Collective:
-        """A collective that starts when the compute launched so far, its own stream and `after_ns` are over."""
-        seq = self._seq[group.name] = self._seq.get(group.name, 0) + 1
+        """A collective that starts when the compute launched so far, its own stream and `after_ns` are over.
+
+        `sizes`: bytes of this rank's input and output; `splits`: their elements to and from each member, where uneven.
+        With a `peer` it is one end of a send and receive.
+        """
+        direct = peer is not None
+        self._seq[group.name, direct] += 1
+        seq = self._seq[group.name, direct]
         with self.span("record_param_comms", "cpu_op") as op:
             call = self._launch_call("cudaLaunchKernelExC", op.id)
             free = max(self.ready[stream], self.ready[COMPUTE], after_ns) + KERNEL_GAP_NS
             start = max(call.start_ns + LAUNCH_LATENCY_NS, free)
-            op.arrival = Arrival(group, name, size, seq, self.rank, self.step, start, transfer_ns)
-        end = yield op.arrival
-        if jitter := self.scenario.end_jitter_ns:
+            op.arrival = Arrival(group, name, *sizes, seq, self.rank, self.step, start, transfer_ns, peer, *splits)
+        moved = yield op.arrival
+        end = moved.end_ns
+        if (jitter := self.scenario.end_jitter_ns) and not direct:
             end = max(start, end + int(self._jitter.integers(-jitter, jitter + 1)))
         self.ready[stream] = end
+        self._transfers.append(moved)
         self.recorded.works.append(
-            DeviceWork(kernel, "kernel", stream, start, end, op.id, call.correlation, size, op.arrival)
+            DeviceWork(kernel, "kernel", stream, start, end, op.id, call.correlation, op.arrival.bytes, op.arrival)
         )
         return end
 
@@ -210,13 +183,15 @@ class Worker:
             last = self.windows[-1]
             self.windows[-1] = Window(last.rank, last.step, last.begin_ns, at_ns)
 
-    def _launch_call(self, name: str, operator: int) -> RuntimeCall:
-        free = self._starts[-LAUNCH_QUEUE] if len(self._starts) >= LAUNCH_QUEUE else 0  # when the queue has room again
+    def _launch_call(self, name: str, operator: int = 0) -> RuntimeCall:
+        queue = self.scenario.run_ahead
+        free = self._starts[-queue] if len(self._starts) >= queue else 0  # when the queue has room again
         return self.call(name, until_ns=free, operator=operator)
 
     def _execute(self, name: str, category: str, stream: int, call: RuntimeCall, ns: int) -> DeviceWork:
         start = max(call.start_ns + LAUNCH_LATENCY_NS, self.ready[stream] + KERNEL_GAP_NS)
-        work = DeviceWork(name, category, stream, start, start + ns, call.operator, call.correlation)
+        end = start + (self._crowded(start, ns) if category == "kernel" else ns)
+        work = DeviceWork(name, category, stream, start, end, call.operator, call.correlation)
         self.ready[stream] = work.end_ns
         if category == "kernel":
             self.last_kernel_end = work.end_ns
@@ -224,34 +199,17 @@ class Worker:
         self.recorded.works.append(work)
         return work
 
-
-def run(workers: Sequence[Worker], program: Callable[[Worker], Program]) -> list[Meeting]:
-    """Run the program on every worker to its end; return the collectives in the order in which they came together."""
-    programs = {worker.rank: program(worker) for worker in workers}
-    meetings: list[Meeting] = []
-    waiting: dict[tuple[str, int], dict[int, Arrival]] = {}
-    resume: list[tuple[int, int | None]] = [(rank, None) for rank in programs]
-    while resume:
-        rank, end = resume.pop()
-        try:
-            arrival = programs[rank].send(end) if end is not None else next(programs[rank])
-        except StopIteration:
-            continue
-        there = waiting.setdefault((arrival.group.name, arrival.seq), {})
-        there[rank] = arrival
-        if len(there) == len(arrival.group.ranks):
-            del waiting[(arrival.group.name, arrival.seq)]
-            met = meeting(list(there.values()))
-            meetings.append(met)
-            resume += [(member, met.end_ns) for member in there]
-    if waiting:
-        raise RuntimeError(f"ranks wait for each other for ever: {sorted(waiting)}")
-    return meetings
-
-
-def meeting(arrivals: Sequence[Arrival]) -> Meeting:
-    """The transfer begins when the last rank arrives, and all end together."""
-    first = arrivals[0]
-    end = max(a.at_ns for a in arrivals) + max(a.transfer_ns for a in arrivals)
-    by_rank = {a.rank: a.at_ns for a in sorted(arrivals, key=lambda a: a.rank)}
-    return Meeting(first.group.name, first.seq, first.collective, first.bytes, first.step, by_rank, end)
+    def _crowded(self, start_ns: int, ns: int) -> int:
+        """How long a kernel takes that starts then, while transfers that overlap it slow it down."""
+        slower = 1 + self.scenario.contention
+        self._transfers = [moved for moved in self._transfers if moved.end_ns > start_ns]
+        now, left = start_ns, ns
+        for begin, end in sorted(self._transfers) if slower > 1 else ():
+            alone = max(0, begin - now)
+            crowded = max(0, end - max(now, begin))
+            if left <= alone or not crowded:
+                continue
+            now, left = max(now, begin), left - alone
+            done = min(left, round(crowded / slower))
+            now, left = now + (crowded if done < left else round(done * slower)), left - done
+        return now + left - start_ns

@@ -9,16 +9,15 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rankscope.simulator.engine import Arrival, DeviceWork, Group, HostSpan, Recorded, RuntimeCall
-from rankscope.simulator.mesh import ALL_GATHER, REDUCE_SCATTER
+from rankscope.simulator.recording import FLOAT_BYTES, Arrival, DeviceWork, Group, HostSpan, Recorded, RuntimeCall
 
 BASE_NS = 1_767_225_600_000_000_000  # baseTimeNanoseconds, the same in every file
 ORIGIN_NS = 864_000_000_000_000  # common time 0 after the base: ten days of uptime
 CALLBACK_IDS = {
     "cudaLaunchKernel": 211, "cudaLaunchKernelExC": 430, "cudaMemcpyAsync": 41, "cudaStreamSynchronize": 131,
     "cudaDeviceSynchronize": 165, "cudaStreamWaitEvent": 147, "cudaMalloc": 20, "cudaFree": 22,
+    "cudaGraphLaunch": 311,
 }  # fmt: skip
-FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +102,16 @@ class RankTrace:
         calls = {call.correlation: call for call in self.recorded.calls}
         for work in self.recorded.works:
             yield self._work(work)
-            yield from self._arrow(calls[work.correlation], work)
+            yield from self._arrow(calls.pop(work.correlation, None), work)
 
     def _span(self, span: HostSpan) -> str:
         if span.category == "python_function":
             return self._timed(span, span.thread, {"Ev Idx": span.id})
         args: dict[str, object] = {"External id": span.id, "Record function id": 0}
         if span.arrival is not None:
-            args |= collective_args(span.arrival) | {"Rank": span.arrival.group.ranks.index(span.arrival.rank)}
+            arrival, ranks = span.arrival, span.arrival.group.ranks
+            args |= collective_args(arrival)
+            args["Rank"] = ranks.index(arrival.rank if arrival.peer is None else arrival.peer)
         return self._timed(span, span.thread, args | {"Ev Idx": span.id})
 
     def _call(self, call: RuntimeCall) -> str:
@@ -141,11 +142,14 @@ class RankTrace:
         time = f'"ts": {_micros(start)}, "dur": {_micros(end - start)}'
         return _event(f"{what},\n    {time}", args)
 
-    def _arrow(self, call: RuntimeCall, work: DeviceWork) -> Iterator[str]:
-        host = f'"pid": {self.pid}, "tid": {self.pid + call.thread}, "ts": {self._at(call.start_ns)}'
+    def _arrow(self, call: RuntimeCall | None, work: DeviceWork) -> Iterator[str]:
+        """From a launch to its work; a graph's other kernels (no call) end the arrow that the first one began."""
+        what, name = f'"id": {work.correlation}', '"cat": "ac2g", "name": "ac2g"'
+        if call is not None:
+            host = f'"pid": {self.pid}, "tid": {self.pid + call.thread}, "ts": {self._at(call.start_ns)}'
+            yield _event(f'"ph": "s", {what}, {host}, {name}')
         device = f'"pid": {self.device}, "tid": {work.stream}, "ts": {self._at(work.start_ns)}'
-        for phase, where, bind in (("s", host, ""), ("f", device, ', "bp": "e"')):
-            yield _event(f'"ph": "{phase}", "id": {call.correlation}, {where}, "cat": "ac2g", "name": "ac2g"{bind}')
+        yield _event(f'"ph": "f", {what}, {device}, {name}, "bp": "e"')
 
     def _at(self, ns: int) -> str:
         return _micros(self.own_ns(ns))
@@ -157,20 +161,24 @@ class RankTrace:
 
 def collective_args(arrival: Arrival) -> dict[str, object]:
     """The arguments that PyTorch writes to a collective's operator and kernel."""
-    elements, members = arrival.bytes // FLOAT_BYTES, len(arrival.group.ranks)
-    return {
+    members = len(arrival.group.ranks)
+    received, sent = (str(list(splits)) for splits in (arrival.out_splits, arrival.in_splits))
+    args: dict[str, object] = {
         "Collective name": arrival.collective,
-        "In msg nelems": elements // members if arrival.collective == ALL_GATHER else elements,
-        "Out msg nelems": elements // members if arrival.collective == REDUCE_SCATTER else elements,
+        "In msg nelems": arrival.in_bytes // FLOAT_BYTES,
+        "Out msg nelems": arrival.out_bytes // FLOAT_BYTES,
         "Group size": members,
         "dtype": "Float",
-        "In split size": "[]",
-        "Out split size": "[]",
+        "In split size": sent,
+        "Out split size": received,
         "Process Group Name": arrival.group.name,
         "Process Group Description": arrival.group.description,
         "Process Group Ranks": str(list(arrival.group.ranks)),
         "Seq": arrival.seq,
     }
+    if arrival.peer is not None:
+        args["Dst Rank" if arrival.collective == "send" else "Src Rank"] = arrival.peer
+    return args
 
 
 def _micros(ns: int) -> str:

@@ -12,6 +12,7 @@ NORM = f"{ANONYMOUS}vectorized_layer_norm_kernel<c10::BFloat16, float>(int, floa
 NORM_BACKWARD = f"{ANONYMOUS}layer_norm_grad_input_kernel_vectorized<c10::BFloat16, float>(int)"
 ADAM = f"{ANONYMOUS}multi_tensor_apply_kernel<FusedOptimizerTensorListMetadata<4> >(int)"
 LOSS = f"{ANONYMOUS}cunn_SoftMaxForward<8, c10::BFloat16, float>(float*, int)"
+CAST = "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)>(int)"
 SGEMM = "ampere_sgemm_128x64_tn"
 FILL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float> >(int)"
 UPDATE = "void at::native::vectorized_elementwise_kernel<4, at::native::addcdiv_kernel_lambda<float> >(int)"
@@ -23,15 +24,15 @@ FORWARD = (  # the halves of a layer, attention and feed-forward; operator, kern
     ),
     (("aten::mm", GEMM, 380_000),),
 )
-BACKWARD = (  # the halves, feed-forward first; autograd node, operator, kernel, duration
-    (
-        ("MmBackward0", "aten::mm", GEMM, 370_000),
-        ("MmBackward0", "aten::mm", GEMM, 390_000),
-    ),
+BACKWARD = (  # the same halves; autograd node, operator, kernel, duration
     (
         ("ScaledDotProductFlashAttentionBackward0", "aten::_flash_attention_backward", ATTENTION_BACKWARD, 560_000),
         ("MmBackward0", "aten::mm", GEMM, 660_000),
         ("NativeLayerNormBackward0", "aten::native_layer_norm_backward", NORM_BACKWARD, 80_000),
+    ),
+    (
+        ("MmBackward0", "aten::mm", GEMM, 370_000),
+        ("MmBackward0", "aten::mm", GEMM, 390_000),
     ),
 )
 LOSS_NS, ADAM_NS, ADAM_KERNELS = 150_000, 300_000, 6
@@ -42,14 +43,15 @@ _KERNELS = [(kernel, ns) for half in (*FORWARD, *BACKWARD) for *_, kernel, ns in
 
 def launches(scenario: Scenario) -> int:
     """Kernels of one step's compute."""
-    return scenario.layers * len(_KERNELS) + 1 + ADAM_KERNELS
+    return scenario.micro_batches * (scenario.layers * len(_KERNELS) + 1) + ADAM_KERNELS
 
 
 def compute_ns(scenario: Scenario) -> int:
     """What one step computes, without noise and faults."""
-    return scenario.layers * sum(ns for _, ns in _KERNELS) + LOSS_NS + ADAM_KERNELS * ADAM_NS
+    layers = scenario.layers * sum(ns for _, ns in _KERNELS)
+    return scenario.micro_batches * (layers + LOSS_NS) + ADAM_KERNELS * ADAM_NS
 
 
 def matmul_ns(scenario: Scenario) -> int:
     """What the matrix products of one step compute, without noise and faults."""
-    return scenario.layers * sum(ns for kernel, ns in _KERNELS if kernel == GEMM)
+    return scenario.micro_batches * scenario.layers * sum(ns for kernel, ns in _KERNELS if kernel == GEMM)

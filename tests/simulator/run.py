@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rankscope.simulator.engine import Worker, run
+from rankscope.simulator.engine import Worker
 from rankscope.simulator.kineto import RankTrace
 from rankscope.simulator.mesh import Mesh
+from rankscope.simulator.rendezvous import Rendezvous
 from rankscope.simulator.scenario import Fault, Scenario
 from rankscope.simulator.training import TrainingLoop
 from rankscope.simulator.truth import Planted, Truth
@@ -35,8 +36,9 @@ class Simulation:
 def simulate(scenario: Scenario) -> Simulation:
     """Run the scenario. The same scenario gives the same traces, byte for byte."""
     workers = [Worker(rank, scenario) for rank in range(scenario.ranks)]
-    meetings = run(workers, lambda worker: TrainingLoop(worker)())
     mesh = Mesh(scenario)
+    rendezvous = Rendezvous(workers, lambda worker: TrainingLoop(worker, mesh)())
+    rendezvous.run()
     steps = tuple(range(scenario.warmup, scenario.warmup + scenario.steps))
     truth = Truth(
         planted=tuple(_planted(fault, scenario, steps) for fault in scenario.faults),
@@ -44,7 +46,8 @@ def simulate(scenario: Scenario) -> Simulation:
         clock_offsets_ns=tuple(scenario.clock_offset_ns(rank) for rank in range(scenario.ranks)),
         clock_drifts_ppb=tuple(scenario.clock_drift_ppb(rank) for rank in range(scenario.ranks)),
         windows=tuple(window for worker in workers for window in worker.windows),
-        meetings=tuple(meeting for meeting in meetings if meeting.step >= scenario.warmup),
+        meetings=tuple(meeting for meeting in rendezvous.meetings if meeting.step >= scenario.warmup),
+        handovers=tuple(handover for handover in rendezvous.handovers if handover.step >= scenario.warmup),
     )
     traces = tuple(
         RankTrace(

@@ -52,35 +52,68 @@ class Fault:
 class Scenario:
     """One job. The defaults are healthy: every loss stays below the threshold at which a rule speaks.
 
-    A step computes for about 3.1 ms a layer; the host needs about half of that to launch it and so runs ahead.
+    A micro-batch computes for about 3.1 ms a layer; the host needs about half of that to launch it and so runs ahead.
+    Ranks divide into `pipeline` stages, each into data ranks, each of `tensor` ranks; `expert` divides the data ranks.
     """
 
     ranks: int = 8
     steps: int = 12
     warmup: int = 2  # steps before the capture; the captured ones are numbered on from here
     seed: int = 0
-    sharding: Sharding = "ddp"
+    sharding: Sharding = "ddp"  # over the data ranks
+    tensor: int = 1  # ranks that share each layer
+    sequence_parallel: bool = False  # tensor ranks gather and scatter activations instead of reducing them
+    pipeline: int = 1  # stages, one after the other
+    expert: int = 1  # data ranks that hold different experts
+    expert_imbalance: float = 0.0  # how far the tokens of the first expert rank exceed the mean, relative
+    micro_batches: int = 1  # a step; gradients are reduced after the last
+    prefetch: int = 1  # fsdp, hsdp: layers whose parameters are gathered ahead
+    cuda_graphs: bool = False  # each half of a layer's pass is one launch
     ranks_per_host: int = 8
     clock_offsets_ns: tuple[int, ...] = ()  # by host: how far its clock is ahead at common time 0; missing ones are 0
     clock_drifts_ppb: tuple[int, ...] = ()  # by host: how much faster it runs; 100,000 are 1 ms in 10 s
     end_jitter_ns: int = 0  # each rank leaves a collective up to so much before or after the others
-    layers: int = 12
+    layers: int = 12  # of one stage
     layers_per_bucket: int = 2  # ddp: layers whose gradients are reduced together
     layer_bytes: int = 16_777_216  # gradients, and parameters, of one layer
+    activation_bytes: int = 4_194_304  # of one micro-batch between two layers
     bus_bytes_per_s: int = 200_000_000_000
+    near_bytes_per_s: int = 400_000_000_000  # within tensor and expert groups, which share a host
+    far_bytes_per_s: int = 50_000_000_000  # between pipeline stages
     link_latency_ns: int = 25_000
+    near_latency_ns: int = 9_000  # within tensor and expert groups
+    contention: float = 0.0  # how much slower compute is while a collective transfers, relative
+    run_ahead: int = 1_024  # launches the host can be ahead of the device
     operator_ns: int = 150_000  # host time between two launches
     loader_ns: int = 400_000
+    checkpoint_every: int = 0  # steps; 0: never
+    checkpoint_ns: int = 300_000  # for which the device idles in one asynchronous save
+    evaluate_every: int = 0  # steps; 0: never
     kernel_noise: float = 0.01  # standard deviation of a kernel's duration, relative
     host_noise: float = 0.05
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be simulated with ValueError."""
-        if min(self.ranks, self.steps, self.ranks_per_host, self.layers, self.layers_per_bucket) < 1 or self.warmup < 0:
-            raise ValueError("ranks, steps, ranks_per_host, layers, layers_per_bucket: at least 1; warmup: at least 0")
-        if self.sharding == "hsdp" and self.ranks % self.ranks_per_host:
+        counts = (self.ranks, self.steps, self.ranks_per_host, self.layers, self.layers_per_bucket, self.micro_batches)
+        if min(*counts, self.tensor, self.pipeline, self.expert, self.run_ahead) < 1:
+            raise ValueError("counts of ranks, steps, layers, micro-batches, stages and launches: at least 1")
+        if min(self.warmup, self.prefetch, self.checkpoint_every, self.evaluate_every) < 0:
+            raise ValueError("warmup, prefetch, checkpoint_every, evaluate_every: at least 0")
+        if self.ranks % (self.tensor * self.pipeline) or self.data % self.expert:
+            raise ValueError("tensor and pipeline must divide the ranks, expert the data ranks")
+        if self.sharding == "hsdp" and (self.ranks_per_host % self.tensor or self.data % self.shard):
             raise ValueError("hsdp needs hosts with equally many ranks")
+
+    @property
+    def data(self) -> int:
+        """Ranks that train on different batches."""
+        return self.ranks // (self.tensor * self.pipeline)
+
+    @property
+    def shard(self) -> int:
+        """Data ranks that hold one copy of the parameters together."""
+        return self.ranks_per_host // self.tensor if self.sharding == "hsdp" else self.data
 
     def amount_ns(self, kind: FaultKind, rank: int, step: int) -> int:
         """What the faults of this kind add to this step of this rank."""

@@ -37,6 +37,26 @@ class Meeting:
 
 
 @dataclass(frozen=True, slots=True)
+class Handover:
+    """One send and its receive: each end's arrival and end. A sender does not wait."""
+
+    group: str
+    source: int
+    destination: int
+    bytes: int
+    step: int
+    sent_ns: int
+    send_end_ns: int
+    awaited_ns: int
+    end_ns: int
+
+    @property
+    def dependency_ns(self) -> int:
+        """How long the receiver waited for the sender."""
+        return max(0, self.sent_ns - self.awaited_ns)
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """One step on one rank's device: from the end of the work launched before it to the next step's begin."""
 
@@ -56,6 +76,7 @@ class Truth:
     clock_drifts_ppb: tuple[int, ...]  # by rank: how much faster its clock runs
     windows: tuple[Window, ...]
     meetings: tuple[Meeting, ...]
+    handovers: tuple[Handover, ...]
 
     def to_json(self) -> str:
         """The truth as JSON text, one line for each window and meeting."""

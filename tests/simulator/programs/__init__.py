@@ -1,15 +1,24 @@
 """One way of parallelising a file: what a rank says to other ranks around the layers of its model."""
 
+from collections.abc import Sequence
+
 from rankscope.simulator.engine import Worker
 from rankscope.simulator.mesh import Mesh
+from rankscope.simulator.programs.expert import Expert
+from rankscope.simulator.programs.pipeline import Pipeline, schedule
 from rankscope.simulator.programs.replicated import Replicated
 from rankscope.simulator.programs.sharded import Sharded
-from rankscope.simulator.programs.way import Way
+from rankscope.simulator.programs.tensor import Tensor
+from rankscope.simulator.programs.way import Pass, Way
 
-__all__ = ["Way", "ways"]
+__all__ = ["Pass", "Way", "schedule", "ways"]
 
 
-def ways(worker: Worker) -> tuple[Way, ...]:
-    """The ways in which this rank's model is parallelised."""
-    mesh = Mesh(worker.scenario)
-    return ((Replicated if worker.scenario.sharding == "ddp" else Sharded)(worker, mesh),)
+def ways(worker: Worker, mesh: Mesh) -> Sequence[Way]:
+    """The ways in which this rank's model is parallelised, in the order in which they act."""
+    job = worker.scenario
+    used: list[type[Way]] = [Pipeline] if job.pipeline > 1 else []
+    used.append(Replicated if job.sharding == "ddp" else Sharded)
+    used += [Tensor] if job.tensor > 1 else []
+    used += [Expert] if job.expert > 1 else []
+    return [way(worker, mesh) for way in used]

@@ -4,37 +4,33 @@ from __future__ import annotations
 
 from rankscope.simulator.engine import COMMUNICATION, Program, Worker
 from rankscope.simulator.mesh import ALL_REDUCE, Mesh
-from rankscope.simulator.programs.way import Way
+from rankscope.simulator.programs.way import Pass, Way
 from rankscope.simulator.scenario import FaultKind
 
 
 class Replicated(Way):
-    """A bucket is reduced as soon as its last gradient is there; with late communication, after the backward pass."""
+    """A bucket is reduced as soon as its last gradient is there; with late communication, after the backward pass.
+
+    Of several micro-batches only the last reduces (`no_sync`).
+    """
 
     def __init__(self, worker: Worker, mesh: Mesh) -> None:
         super().__init__(worker, mesh)
         job = worker.scenario
         self.late = job.has(FaultKind.LATE_COMMUNICATION)
         self.buckets = [layer // job.layers_per_bucket for layer in range(job.layers)]
-        self.pending: list[int] = []  # ends of reductions that the optimizer needs
 
-    def after_layer(self, layer: int, *, backward: bool) -> Program:
+    def after_layer(self, layer: int, current: Pass) -> Program:
         """Reduce the bucket that this layer completes."""
         completes = layer == 0 or self.buckets[layer - 1] != self.buckets[layer]
-        if backward and completes and not self.late:
+        if current.backward and current.last and completes and not self.late:
             yield from self._reduce(self.buckets[layer])
 
-    def end_backward(self) -> Program:
+    def end(self, current: Pass) -> Program:
         """Reduce what was left for the end."""
-        if self.late:
+        if current.backward and current.last and self.late:
             for bucket in reversed(range(self.buckets[-1] + 1)):
                 yield from self._reduce(bucket)
-
-    def before_optimizer(self) -> None:
-        """The optimizer needs every reduction."""
-        if self.pending:
-            self.worker.wait_until(max(self.pending))
-            self.pending.clear()
 
     def _reduce(self, bucket: int) -> Program:
         group, size = self.mesh.shard(self.worker.rank), self.buckets.count(bucket) * self.scenario.layer_bytes

@@ -5,50 +5,50 @@ Hybrid sharding (hsdp) shards within a host and all-reduces the shards over the 
 
 from __future__ import annotations
 
-from rankscope.simulator.engine import COMMUNICATION, REPLICATION, Program, Worker
+from rankscope.simulator.engine import COMMUNICATION, REPLICATION, Collective, Program, Worker
 from rankscope.simulator.mesh import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Mesh
-from rankscope.simulator.programs.way import Way
+from rankscope.simulator.programs.way import Pass, Way
 
 
 class Sharded(Way):
-    """Each layer's parameters are gathered one layer ahead, in both passes."""
+    """Each layer's parameters are gathered `prefetch` layers ahead, in both passes; 0: when they are needed.
+
+    The last layer is kept for the backward pass. Of several micro-batches only the last reduces.
+    """
 
     def __init__(self, worker: Worker, mesh: Mesh) -> None:
         super().__init__(worker, mesh)
-        self.pending: list[int] = []  # ends of reductions that the optimizer needs
-        self.gathered: dict[int, int] = {}  # layer -> end of its all-gather
+        self.per_step = (2 * self.scenario.micro_batches + 1) * self.scenario.layers
+        self.asked: set[int] = set()  # layers gathered for this pass
+        self.gathered: dict[int, int] = {}  # layer -> end of its all-gather, where nobody has waited for it yet
 
-    def begin_forward(self) -> Program:
-        """Nobody has gathered the first layer yet."""
-        yield from self._gather(0)
+    def begin(self, current: Pass) -> Program:
+        """Nothing is gathered but what the forward pass before left."""
+        kept = current.backward and self.scenario.pipeline == 1
+        self.asked = {self.scenario.layers - 1} if kept else set()
+        yield from ()
 
-    def before_layer(self, layer: int, *, backward: bool) -> Program:
-        """Gather the next layer, then wait for this one."""
-        yield from self._gather(layer - 1 if backward else layer + 1)
+    def before_layer(self, layer: int, current: Pass) -> Program:
+        """Gather the layers ahead, then wait for this one."""
+        job, step = self.scenario, -1 if current.backward else 1
+        for ahead in range(layer, layer + step * (job.prefetch + 1), step):
+            if 0 <= ahead < job.layers and ahead not in self.asked:
+                self.asked.add(ahead)
+                self.gathered[ahead] = yield from self._shard(ALL_GATHER)
         if layer in self.gathered:
             self.worker.wait_until(self.gathered.pop(layer))
 
-    def after_layer(self, layer: int, *, backward: bool) -> Program:
+    def after_layer(self, layer: int, current: Pass) -> Program:
         """Reduce the layer's gradients to their shards, and these over the replicas."""
-        if not backward:
+        if not (current.backward and current.last):
             return
-        job, rank = self.scenario, self.worker.rank
-        shard = self.mesh.shard(rank)
-        end = yield from self.collective(shard, REDUCE_SCATTER, job.layer_bytes, 3 * job.layers, COMMUNICATION)
+        end = yield from self._shard(REDUCE_SCATTER)
+        job = self.scenario
         if job.sharding == "hsdp":
-            group, size = self.mesh.replicas(rank), job.layer_bytes // len(shard.ranks)
+            group, size = self.mesh.replicas(self.worker.rank), job.layer_bytes // job.shard
             end = yield from self.collective(group, ALL_REDUCE, size, job.layers, REPLICATION, after_ns=end)
         self.pending.append(end)
 
-    def before_optimizer(self) -> None:
-        """The optimizer needs every shard."""
-        self.worker.wait_until(max(self.pending))
-        self.pending.clear()
-
-    def _gather(self, layer: int) -> Program:
-        job = self.scenario
-        if 0 <= layer < job.layers:
-            group = self.mesh.shard(self.worker.rank)
-            self.gathered[layer] = yield from self.collective(
-                group, ALL_GATHER, job.layer_bytes, 3 * job.layers, COMMUNICATION
-            )
+    def _shard(self, name: str) -> Collective:
+        group = self.mesh.shard(self.worker.rank)
+        return (yield from self.collective(group, name, self.scenario.layer_bytes, self.per_step, COMMUNICATION))
