@@ -91,7 +91,17 @@ def test_every_recorded_event_is_drawn_or_counted(name: str) -> None:
         assert written.beside > 0
 
 
-@pytest.mark.parametrize("name", ["simulated", "gloo-4rank/fsdp_slow_rank", "kineto-torchrec-4rank/late-rank"])
+TOTALS = [
+    "simulated",
+    "gloo-4rank/fsdp_slow_rank",
+    "kineto-torchrec-4rank/late-rank",
+    "kineto-dlrm-8rank",
+    "megatronapp-pp4/pipeline-4.json.gz",
+    "ascend-npu/trace_view.json",
+]
+
+
+@pytest.mark.parametrize("name", TOTALS)
 def test_buckets_add_up_to_the_report_in_every_window(name: str) -> None:
     run = simulated() if name == "simulated" else rankscope.load(corpus(name), cache=False, jobs=1)
     found = tracks(exported(run)[0])
@@ -120,8 +130,9 @@ def test_ranks_of_two_hosts_leave_a_collective_together() -> None:
     assert sum({0, 1, 3} <= ranks for ranks in by_end.values()) >= 9  # in each step the three wait until one instant
 
 
-def test_waits_are_those_of_the_groups() -> None:
-    run = simulated()
+@pytest.mark.parametrize("name", TOTALS[:4])
+def test_waits_are_those_of_the_groups(name: str) -> None:
+    run = simulated() if name == "simulated" else rankscope.load(corpus(name), cache=False, jobs=1)
     found = tracks(exported(run)[0])
     drawn = sum(e["args"]["ns"] for (_, name), events in found.items() if name.startswith("waits") for e in events)
     assert drawn == sum(group.wait_ns for group in run.diagnose().collectives.by_group)
