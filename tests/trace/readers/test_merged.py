@@ -119,6 +119,71 @@ def test_other_timelines_of_begins_and_ends_are_refused(tmp_path: Path) -> None:
         read(path)
 
 
+def whole(name: str, pid: int | str, ts: float, dur: float, **more: Any) -> Event:
+    return {"ph": "X", "name": name, "pid": pid, "tid": 0, "ts": ts, "dur": dur} | more
+
+
+def test_ranges_may_be_whole_events(tmp_path: Path) -> None:
+    events = [whole("forward", pid, 5 + pid, 20) for pid in (0, 1)]
+    path = merged(tmp_path / "pipeline.json", [*events, whole("recv", 1, 30, 4)])
+    assert [(head.rank, head.first_ns) for head in heads(path)] == [(0, 5_000), (1, 6_000)]
+    second = read(f"{path}/rank 1")
+    assert second[DeviceEvents].dur_ns.tolist() == [20_000]
+    assert second.meta.unknown_categories == {"recv": 1} and not second.meta.knows_launches
+
+
+def named(name: str, pid: int) -> Event:
+    return {"ph": "M", "name": "process_name", "pid": pid, "ts": 0, "args": {"name": name}}
+
+
+def kineto(host: int | str, device: int | str, late: float) -> list[Event]:
+    """A step of one rank in Kineto's words: an operator, its launch, its kernel."""
+    return [
+        whole("ProfilerStep#3", host, 0, 100, cat="user_annotation"),
+        whole("aten::mm", host, 10, 5, cat="cpu_op"),
+        whole("cudaLaunchKernel", host, 11, 2, cat="cuda_runtime", args={"correlation": 7}),
+        whole("gemm", device, 20 + late, 30, cat="kernel", args={"device": 0, "stream": 7, "correlation": 7}),
+    ]
+
+
+def test_processes_named_by_rank_hold_kinetos_events(tmp_path: Path) -> None:
+    """As scripts write them that put the files of all ranks into one: host and device are processes of one name."""
+    names = [
+        named("rank 0: python", 500),
+        named("rank 0: GPU 0", 501),
+        named("Rank1 python", 600),
+        named("Rank1 GPU", 601),
+    ]
+    path = tmp_path / "all.json"
+    path.write_text(
+        json.dumps({"traceEvents": [*names, *kineto(500, 501, 0), *kineto(600, 601, 9), whole("x", 9, 0, 1)]})
+    )
+    assert [head.rank for head in heads(path)] == [0, 1]
+    second = read(f"{path}/rank 1")
+    assert second[DeviceEvents].start_ns.tolist() == [29_000] and second.meta.knows_launches
+    assert second.meta.warnings == ("1 entries of no rank below 1024 were left out",)
+    found = diagnosis(path)
+    rows = [(row.rank, row.step, row.compute.kernel_ns) for row in found.attribution if row.step == 3]
+    assert rows == [(0, 3, 30_000), (1, 3, 30_000)]
+
+
+def test_a_process_may_be_named_by_its_id(tmp_path: Path) -> None:
+    names = [named("rank 4", 1), named("rank 5", 2)]
+    path = merged(
+        tmp_path / "all.json", [*names, *kineto("rank 4", "rank 4 gpu", 0), *kineto("rank 5", "rank 5 gpu", 0)]
+    )
+    assert [head.rank for head in heads(path)] == [4, 5]
+
+
+def test_a_file_of_one_rank_is_not_taken_for_a_merged_one(tmp_path: Path) -> None:
+    """A process may be called after its rank, and an annotation may name another."""
+    path = tmp_path / "trace.json"
+    names = [named("trainer rank 3", 500), named("trainer rank 3", 0)]
+    path.write_text(json.dumps({"traceEvents": [*names, *kineto(500, 0, 0), whole("send to rank 4", 500, 1, 1)]}))
+    assert [head.rank for head in heads(path)] == [None]
+    assert len(read(path)[DeviceEvents]) == 1
+
+
 def test_corpus_pipeline_is_four_ranks_of_one_iteration() -> None:
     """Windows and compute are the file's own: marks at the ends, and the sum of all ranges."""
     found = diagnosis(corpus("megatronapp-pp4/pipeline-4.json.gz"))
