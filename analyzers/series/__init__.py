@@ -1,0 +1,1 @@
+"""Step times as a series: warm-up, lasting changes, spikes and their period."""
