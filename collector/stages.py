@@ -40,7 +40,7 @@ class StageClock:
 
     __slots__ = (
         "_segment_wait", "began_ns", "began_unix_ns", "current", "hooks", "hooks_ns", "listening", "marked", "since_ns",
-        "stage_ns", "thread", "wait_ns",
+        "stage_ns", "thread", "unknown", "wait_ns",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -58,6 +58,7 @@ class StageClock:
         self.began_ns = self.since_ns = at_ns
         self.began_unix_ns = unix_ns(at_ns)
         self._segment_wait = 0
+        self.unknown: set[int] = set()  # stages of this step whose wait is not known
 
     def adopt(self) -> None:
         """Watch this thread from now on: it is the one that trains."""
@@ -80,8 +81,7 @@ class StageClock:
         if before != stage:
             self._close(at, before)
             self.current = stage
-        self.hooks += 1
-        self.hooks_ns += now_ns() - at
+        self.count(at)
         return before
 
     def leave(self, stage: int) -> None:
@@ -94,9 +94,12 @@ class StageClock:
             self.current = FORWARD
         return self.enter(BACKWARD)
 
-    def blocked(self, ns: int) -> None:
-        """The training thread stood in a collective for so long, just now, in the present stage."""
-        self._segment_wait += ns
+    def blocked(self, ns: int | None) -> None:
+        """The training thread stood in a collective for so long, just now, in the present stage; None: not known."""
+        if ns is None:
+            self.unknown.add(self.current)
+        else:
+            self._segment_wait += ns
 
     def mark(self, at_ns: int) -> Mark:
         """The step as it is at this time; it goes on."""
@@ -125,13 +128,14 @@ class StageClock:
         self._close(at_ns, self.current)
 
     def record(self, step: int) -> dict[str, Any]:
-        """The closed step as a line of `pulse.jsonl`; stages and waits that are 0 are left out."""
+        """The closed step as a line of `pulse.jsonl`; stages without time are left out."""
+        stages = {name: ns for name, ns in zip(STAGES, self.stage_ns, strict=True) if ns}
         return {
             "step": step,
             "begin_ns": self.began_unix_ns,
             "wall_ns": self.since_ns - self.began_ns,
-            "stages": {name: ns for name, ns in zip(STAGES, self.stage_ns, strict=True) if ns},
-            "wait": {name: ns for name, ns in zip(STAGES, self.wait_ns, strict=True) if ns},
+            "stages": stages,
+            "wait": {name: self.wait_ns[NUMBER[name]] for name in stages if NUMBER[name] not in self.unknown},
         }
 
     def _close(self, at: int, stage: int) -> None:

@@ -80,6 +80,8 @@ class Steps:
             self._spans[name] = self._spans.get(name, 0) + ns
 
     def _end(self, at: int) -> None:
+        """End the step at this time, which may be past."""
+        entered = now_ns()
         clock, place = self._clock, self._place
         if clock.listening:
             clock.close(at)
@@ -93,7 +95,7 @@ class Steps:
         self._hooks_ns = clock.hooks_ns
         clock.listening = place.step % self._overhead.every == 0
         clock.restart(at)
-        clock.count(at)
+        clock.count(entered)
 
     def _keep(self, place: Place) -> None:
         """Make the line of the step, let the probes add to it, and pass it on."""

@@ -29,8 +29,7 @@ def install(clock: StageClock) -> list[Patch]:
                 ended = now_ns()
                 inside = False
                 clock.blocked(ended - began)
-                clock.hooks += 1
-                clock.hooks_ns += now_ns() - ended
+                clock.count(ended)
 
         return wait
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from rankscope.collector.hooks import backward, checkpoint, ddp, loader, optimizer, scaler, waits
+from rankscope.collector.hooks import backward, checkpoint, loader, optimizer, scaler, waits
+from rankscope.collector.hooks.ddp import Gradients
 from rankscope.collector.job import LOSS_SCALE
 from rankscope.collector.later import LoggedTensor
 from rankscope.collector.probe import Place
@@ -29,7 +30,7 @@ class Stages:
         """Install all hooks."""
         self._place = place
         clock, torch = place.clock, sys.modules["torch"]
-        self._gradients = ddp.Gradients(clock)
+        gradients = Gradients(clock, torch)
         optimizers = optimizer.Optimizers(clock, place.optimizer_stepped)
 
         def skipped(of: Any) -> None:
@@ -43,8 +44,9 @@ class Stages:
         self._undo = [
             optimizers,
             *loader.install(clock, torch),
-            *ddp.install(clock, torch, self._gradients),
-            *backward.install(clock, torch, self._gradients),
+            gradients,
+            *gradients.install(guarded),
+            *backward.install(clock, torch, gradients),
             *waits.install(clock),
             *scaler.install(
                 clock, torch, lambda: optimizers.steps, guarded(self.name, skipped), guarded(self.name, scaled)
@@ -68,7 +70,6 @@ class Stages:
         for hook in reversed(self._undo):
             hook.undo()
         self._undo.clear()
-        self._gradients.stop()
 
     def _install_loaded(self) -> None:
         for module in [name for name in self._waiting if name in sys.modules]:
