@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from rankscope.analyzers.errors import UnreadableTrace
 from rankscope.analyzers.trace.model import Trace, TraceMeta
@@ -19,6 +20,8 @@ from rankscope.analyzers.trace.readers.forgiving import ForgivingTier, Salvaged
 from rankscope.analyzers.trace.readers.heads import heads_of as heads_of
 from rankscope.analyzers.trace.readers.opening import Progress, Text
 from rankscope.analyzers.trace.readers.records import Surprise
+from rankscope.analyzers.trace.table import Table
+from rankscope.analyzers.trace.tables import HostEvents, RuntimeCalls
 
 OTHERWISE_VALID = (msgspec.ValidationError, Surprise, OutOfRange)
 NOT_JSON = (msgspec.DecodeError, RecursionError)
@@ -70,6 +73,7 @@ class Reading:
             raise UnreadableTrace(self.text.path, f"{reason}: {self.text.damage}" if self.text.damage else reason)
         if behind and behind.get("traceEvents"):
             self.warnings.append("holds traceEvents twice: only the first was read")
+        self.warnings += _merged(tables)
         own = meta.said({**keys, **(behind or {})})
         return Trace(self._meta(own, truncated=behind is None), self.tables.names.texts, tables)
 
@@ -151,3 +155,15 @@ class Reading:
             unknown_categories=dict(self.forgiving.unknown),
             warnings=tuple(warnings),
         )
+
+
+def _merged(tables: Mapping[type[Table], Table]) -> list[str]:
+    """A file of several ranks whose processes are not named by them is one rank to this reader: said."""
+    pids = [np.unique(tables[table].ints("pid")) for table in (HostEvents, RuntimeCalls) if table in tables]
+    both = np.intersect1d(*pids) if len(pids) == 2 else ()
+    if len(both) < 2:
+        return []
+    return [
+        f"{len(both)} processes run operators and call a device: if they are ranks, name them `rank N` (process_name), or "
+        "keep a file a rank; here they count as one"
+    ]

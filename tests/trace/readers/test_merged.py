@@ -184,6 +184,16 @@ def test_a_file_of_one_rank_is_not_taken_for_a_merged_one(tmp_path: Path) -> Non
     assert len(read(path)[DeviceEvents]) == 1
 
 
+def test_ranks_that_nobody_names_count_as_one_and_it_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [*kineto(0, 0, 0), *kineto(1, 1, 9)]}))
+    assert len(heads(path)) == 1
+    (warning,) = read(path).meta.warnings
+    assert "2 processes run operators and call a device" in warning and "here they count as one" in warning
+    path.write_text(json.dumps({"traceEvents": kineto(500, 0, 0)}))
+    assert read(path).meta.warnings == ()
+
+
 def test_corpus_pipeline_is_four_ranks_of_one_iteration() -> None:
     """Windows and compute are the file's own: marks at the ends, and the sum of all ranges."""
     found = diagnosis(corpus("megatronapp-pp4/pipeline-4.json.gz"))
