@@ -59,7 +59,9 @@ class Endings:
             signal.signal(signal.SIGTERM, self._before)
             self._installed = False
         if self._pipe is not None and main:
-            signal.set_wakeup_fd(-1)
+            current = signal.set_wakeup_fd(-1)
+            if current not in (-1, self._pipe[1]):  # somebody else's by now
+                signal.set_wakeup_fd(current, warn_on_full_buffer=False)
             os.write(self._pipe[1], b"\0")
             self._pipe = None
 

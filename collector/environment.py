@@ -30,7 +30,7 @@ def environment() -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """Of Python, the system, and the libraries that the program has loaded; nothing is imported for it."""
-    found = {"python": platform.python_version(), "system": platform.platform()}
+    found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.release()} {platform.machine()}"}
     for name in LIBRARIES:
         version = getattr(sys.modules.get(name), "__version__", None)
         if version is not None:

@@ -23,7 +23,7 @@ class Job:
         self._records = records
         self._began_ns = time.monotonic_ns()
         self.step = 0  # the one that runs
-        self.productive_ns = 0  # whole steps, less their checkpoints
+        self.productive_ns = 0
         self.skipped_steps = self.overflows = self.checkpoints = self.checkpoint_ns = 0
         self.not_finite: dict[str, int] = {}
         self.restarts = self.lost_steps = 0
@@ -31,10 +31,10 @@ class Job:
         self._saved_ns: int | None = None
         self._saved_step: int | None = None
 
-    def stepped(self, wall_ns: int) -> None:
-        """A step has ended."""
+    def stepped(self, productive_ns: int) -> None:
+        """A step has ended; its time without that of its checkpoints."""
         self.step += 1
-        self.productive_ns += wall_ns
+        self.productive_ns += productive_ns
 
     def skipped(self) -> None:
         """The gradient scaler left the optimizer's step out."""
@@ -70,7 +70,6 @@ class Job:
         """As the manifest keeps it. `goodput_share`: whole steps without checkpoints, of the time since the start."""
         now = time.monotonic_ns()
         wall_ns = max(1, now - self._began_ns)
-        productive_ns = max(0, self.productive_ns - self.checkpoint_ns)
         return {
             "restarts": self.restarts,
             "lost_steps": self.lost_steps,
@@ -81,9 +80,9 @@ class Job:
             "checkpoint_ns": self.checkpoint_ns,
             "checkpoint_age_ns": None if self._saved_ns is None else now - self._saved_ns,
             "steps_since_checkpoint": None if self._saved_step is None else self.step - self._saved_step,
-            "productive_ns": productive_ns,
+            "productive_ns": self.productive_ns,
             "wall_ns": wall_ns,
-            "goodput_share": min(1.0, productive_ns / wall_ns),
+            "goodput_share": round(min(1.0, self.productive_ns / wall_ns), 6),
         }
 
     def look_back(self, run_dir: str, own: RankFolder) -> None:

@@ -33,16 +33,20 @@ class LoggedTensor:
     def __init__(self, name: str, tensor: Any) -> None:
         local = getattr(tensor, "to_local", None)  # a DTensor's whole value would take a collective: this rank's is kept
         tensor = (tensor if local is None else local()).detach()
+        if tensor.numel() != 1:
+            raise TypeError(f"{name} has {tensor.numel()} elements; a logged value has one")
         self.name = name
-        self._event = None
-        if tensor.device.type == "cpu":
+        self._event: Any = None
+        kind = tensor.device.type
+        if kind == "cpu":
             self._copy = tensor.clone()
-        else:
-            self._copy = tensor.to("cpu", non_blocking=True)
-            if tensor.device.type == "cuda":
-                cuda = sys.modules["torch"].cuda
-                self._event = cuda.Event()
-                self._event.record(cuda.current_stream(tensor.device))
+            return
+        device: Any = getattr(sys.modules["torch"], kind, None)
+        if not hasattr(device, "Event"):
+            raise TypeError(f"{name} is on a device whose copies can not be waited for: {kind}")
+        self._copy = tensor.to("cpu", non_blocking=True)
+        self._event = device.Event()
+        self._event.record()
 
     def ready(self) -> bool:
         """Whether the copy has arrived."""

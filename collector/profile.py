@@ -46,8 +46,8 @@ class Profile:
         self._depth += 1
         if self._depth > 1 or switched_off() or active() is not None:
             return self
-        session = Session(self.options)
-        if session.start():
+        session = Session.begin(self.options)
+        if session is not None:
             self._session = _active = session
         return self
 

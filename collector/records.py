@@ -17,6 +17,7 @@ from rankscope.collector.run_dir import EVENTS, RankFolder, line
 
 LOG: Final = logging.getLogger("rankscope")
 FLUSH_S: Final = 1.0
+PATIENCE_S: Final = 5.0  # with a disk, at the end
 # lines that wait for the writer: a step of 1 ms takes 1,000 a second; beyond this they are dropped and counted
 MAX_WAITING: Final = 50_000
 
@@ -60,7 +61,9 @@ class Lines:
 
     def flush(self) -> None:
         """Write what waits."""
-        with self._writing:
+        if not self._writing.acquire(timeout=PATIENCE_S):  # the other thread stands in a disk that does not answer
+            return
+        try:
             text: dict[str, list[bytes]] = {}
             while self._waiting:
                 file, record = self._waiting.popleft()
@@ -71,12 +74,14 @@ class Lines:
             for file, lines in text.items():
                 if self.off is None:
                     self._write(file, lines)
+        finally:
+            self._writing.release()
 
     def close(self) -> None:
         """Write what waits and end the thread."""
         self._end.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(timeout=5.0)
+            self._thread.join(timeout=PATIENCE_S)
         self.flush()
         for descriptor in self._files.values():
             os.close(descriptor)

@@ -9,6 +9,7 @@ from typing import Any
 
 from rankscope.collector import probes
 from rankscope.collector.probe import Guard, Place
+from rankscope.collector.records import LOG
 from rankscope.collector.run_dir import Manifest
 
 
@@ -23,8 +24,12 @@ class Roster:
 
     def start(self) -> None:
         """Find all probes and begin those that are on."""
-        for found in sorted(pkgutil.iter_modules(probes.__path__), key=lambda module: module.name):
-            self._guard(found.name, self._meet)(found.name)
+        names = sorted(module.name for module in pkgutil.iter_modules(probes.__path__))
+        for name in names:
+            self._guard(name, self._meet)(name)
+        unknown = sorted(set(self._place.options.probes) - set(names))
+        if unknown:
+            LOG.warning("rankscope has no probe %s; it has %s", ", ".join(unknown), ", ".join(names))
 
     def step(self, step: int) -> None:
         """A step has ended."""

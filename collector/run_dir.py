@@ -13,18 +13,24 @@ no record. A restarted rank gets a folder of its own: names never collide.
 
 Lines of `pulse.jsonl` (absent keys: not known): `step`, `begin_ns` (UNIX nanoseconds on the host's clock), `wall_ns`,
 `stages` {STAGES: ns of the training thread}, `wait` {stage: ns of it spent blocked in collectives}, `device` {stage: ns
-between device events}, `gc_ns`, `memory` {`host_bytes`, `device_bytes`, `device_peak_bytes`}, `log` {name: number},
-`hooks_ns` (the collector's own time in this step).
-Lines of `events.jsonl`: `kind`, `unix_ns`, `step`, and what the kind brings.
+between device events}, `gc_ns`, `memory` {`host_bytes`, `device_bytes`, `device_peak_bytes`, `reserved_bytes`}, `log`
+{name: number, or null for what is no number}, `spans` {name: ns}, `hooks_ns` (the collector's own time in this step).
+The stages add up to `wall_ns` exactly. A stage with time but without `wait` waited for an unknown part of it. Steps count
+from 0 in each folder; where the collector thinned itself out they have gaps.
+Lines of `events.jsonl`: `kind`, `unix_ns`, `step` (the one that ran), and what the kind brings: `checkpoint` {what,
+duration_ns}, `skipped_step`, `overflow` {of_step, loss_scale}, `not_finite` {of_step, name, value}, `gc` {pause_ns, ...},
+`allocator` {retries, out_of_memory}, `thinned` {every, share}, `probe_failed` {probe, error}.
 Standard library only: this file is imported inside training.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
@@ -39,6 +45,7 @@ CLOCK: Final = "clock.jsonl"
 TRACES: Final = "traces"
 FLIGHT_RECORDER: Final = "flight_recorder"  # followed by -REASON.json
 STAGES: Final = ("data", "host_to_device", "forward", "backward", "optimizer", "checkpoint", "other")
+_PARTS = itertools.count()
 _FOLDER = re.compile(r"(\d{5,9})-([0-9a-f]{8})\Z")
 
 
@@ -118,10 +125,15 @@ def rank_folders(run_dir: str | os.PathLike[str]) -> Iterator[RankFolder]:
 
 def write_atomically(path: str, text: str) -> None:
     """Replace a file whole or not at all; only the user may read it. Raises OSError."""
-    part = f"{path}.part"
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(part, path)
+    part = f"{path}.{next(_PARTS)}.part"  # a signal's handler may write what this thread is writing
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(part, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
 
 
 def line(record: Mapping[str, Any]) -> str:

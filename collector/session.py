@@ -10,6 +10,7 @@ import hashlib
 import os
 import socket
 import sys
+import threading
 import time
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ class Session:
         self.alive = False
         self.manifest = Manifest(mode=options.mode, started_unix_ns=time.time_ns(), pid=os.getpid())
         self._failed: set[str] = set()
+        self._describing = threading.RLock()
         self._seat = ranks.seat()
         self.folder = self._folder(self._seat.rank)
         self.records = Lines(self.folder, options.max_bytes, self.guard("records", self._flushed))
@@ -55,6 +57,16 @@ class Session:
         self.step = self.guard("pulse", self._steps.step)
         self.log = self.guard("log", self._steps.log)
         self.span = self.guard("log", self._steps.span)
+
+    @classmethod
+    def begin(cls, options: Options) -> Session | None:
+        """A session that runs, or None where it could not begin; the log says why."""
+        try:
+            session = cls(options)
+            return session if session.start() else None
+        except Exception as error:  # noqa: BLE001 - as in `guard`
+            LOG.warning("rankscope could not begin: %s: %s; training goes on", type(error).__name__, error)
+            return None
 
     def start(self) -> bool:
         """Make the folder and start the probes; False where nothing can be written."""
@@ -92,6 +104,8 @@ class Session:
 
     def interrupted(self, reason: str) -> None:
         """A signal came, and the process may be about to end: what explains it is written now, from any thread."""
+        if not self.alive:
+            return
         self.manifest.ended = reason
         self.manifest.ended_unix_ns = time.time_ns()
         self._roster.tell("ending", reason)
@@ -148,6 +162,12 @@ class Session:
             self.manifest.git = environment.git_state()
 
     def _write_manifest(self) -> None:
+        with self._describing:
+            self._bring_up_to_date()
+            if self.records.off in (None, "closed"):
+                write_atomically(self.folder.file(MANIFEST), self.manifest.to_json())
+
+    def _bring_up_to_date(self) -> None:
         if ranks.initialised() is not None:  # after the start, perhaps; and no longer at the end
             self._seat = ranks.seat()
         manifest, seat = self.manifest, self._seat
@@ -162,8 +182,6 @@ class Session:
         manifest.job = {**self.job.facts(), "records_dropped": self.records.dropped}
         manifest.files = self._files()
         self._written_ns = now_ns()
-        if self.records.off in (None, "closed"):
-            write_atomically(self.folder.file(MANIFEST), manifest.to_json())
 
     def _files(self) -> list[str]:
         found = []

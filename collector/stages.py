@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from rankscope.collector.run_dir import STAGES
 
 DATA, HOST_TO_DEVICE, FORWARD, BACKWARD, OPTIMIZER, CHECKPOINT, OTHER = range(len(STAGES))
+BEGIN: Final = -1  # of a step, among the marks of stages that end
 NUMBER: Final = {name: number for number, name in enumerate(STAGES)}
 
 now_ns = time.perf_counter_ns
@@ -47,7 +48,7 @@ class StageClock:
         self.listening = False
         self.thread = threading.get_ident()
         self.hooks = self.hooks_ns = 0  # calls, and time inside them, since the start
-        self.marked: Callable[[int], None] | None = None  # told the stage that ends: device events
+        self.marked: Callable[[int], None] | None = None  # told BEGIN, and each stage that ends: device events
         self.restart(now_ns())
 
     def restart(self, at_ns: int) -> None:
@@ -59,6 +60,8 @@ class StageClock:
         self.began_unix_ns = unix_ns(at_ns)
         self._segment_wait = 0
         self.unknown: set[int] = set()  # stages of this step whose wait is not known
+        if self.listening and self.marked is not None:
+            self.marked(BEGIN)
 
     def adopt(self) -> None:
         """Watch this thread from now on: it is the one that trains."""

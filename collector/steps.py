@@ -16,7 +16,7 @@ from rankscope.collector.probe import Place
 from rankscope.collector.records import Lines
 from rankscope.collector.roster import Roster
 from rankscope.collector.run_dir import PULSE
-from rankscope.collector.stages import Mark, StageClock, now_ns
+from rankscope.collector.stages import CHECKPOINT, Mark, StageClock, now_ns
 
 
 class Steps:
@@ -35,6 +35,7 @@ class Steps:
     def begin(self, place: Place, roster: Roster) -> None:
         """The first step begins."""
         self._place, self._roster = place, roster
+        self._take = place.guard("log", self._take_value)
         self._began_ns = now_ns()
         self._clock.listening = True
         self._clock.restart(self._began_ns)
@@ -68,16 +69,19 @@ class Steps:
             return
         began = now_ns()
         for name, value in values.items():
-            if hasattr(value, "detach"):
-                self._place.later.append(LoggedTensor(name, value))
-            else:
-                self._log[name] = value if isinstance(value, int | float) else float(value)
+            self._take(name, value)
         self._clock.count(began)
 
     def span(self, name: str, ns: int) -> None:
         """Add to a span of the present step."""
         if self._clock.listening:
             self._spans[name] = self._spans.get(name, 0) + ns
+
+    def _take_value(self, name: str, value: Any) -> None:
+        if hasattr(value, "detach"):
+            self._place.later.append(LoggedTensor(name, value))
+        else:
+            self._log[name] = value if isinstance(value, int | float) else float(value)
 
     def _end(self, at: int) -> None:
         """End the step at this time, which may be past."""
@@ -86,7 +90,7 @@ class Steps:
         if clock.listening:
             clock.close(at)
             self._keep(place)
-        self._job.stepped(at - self._began_ns)
+        self._job.stepped(at - self._began_ns - (clock.stage_ns[CHECKPOINT] if clock.listening else 0))
         if self._overhead.stepped(at - self._began_ns, self._records.background_ns):
             self._records.event("thinned", every=self._overhead.every, share=self._overhead.share(self._records.background_ns))
         place.step += 1

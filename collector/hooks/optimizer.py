@@ -81,6 +81,8 @@ class Optimizers:
 
     def _listen(self, over: bool, optimizer: Any) -> None:
         clock = self._clock
+        if self._first is None and not over:
+            clock.adopt()
         if threading.get_ident() != clock.thread or clock.current == BACKWARD:
             return
         if not over:

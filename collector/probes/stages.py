@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from typing import Any
 
 from rankscope.collector.hooks import backward, checkpoint, loader, optimizer, scaler, waits
@@ -11,6 +12,7 @@ from rankscope.collector.job import LOSS_SCALE
 from rankscope.collector.later import LoggedTensor
 from rankscope.collector.probe import Place
 from rankscope.collector.run_dir import STAGES
+from rankscope.collector.stages import BEGIN
 
 DEFAULT = True
 NEEDS = "torch"
@@ -53,14 +55,15 @@ class Stages:
             ),
         ]
         self._install_loaded()
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
-            self._marks = DeviceMarks(torch.cuda)
-            clock.marked = guarded(self.name, self._marks.mark)
+        self._cuda = torch.cuda
+        self._mark_device()
 
     def step(self, step: int) -> None:
         """Hand the step's events over, and hook what the program has loaded meanwhile."""
         if self._marks is not None:
             self._place.later.append(self._marks.take())
+        else:
+            self._mark_device()
         if self._waiting:
             self._install_loaded()
 
@@ -70,6 +73,12 @@ class Stages:
         for hook in reversed(self._undo):
             hook.undo()
         self._undo.clear()
+
+    def _mark_device(self) -> None:
+        """Once the program uses its device; asking never begins to."""
+        if self._cuda.is_initialized():
+            self._marks = DeviceMarks(self._cuda)
+            self._place.clock.marked = self._place.guard(self.name, self._marks.mark)
 
     def _install_loaded(self) -> None:
         for module in [name for name in self._waiting if name in sys.modules]:
@@ -85,32 +94,30 @@ class DeviceMarks:
         self._cuda = cuda
         self._free: list[Any] = []
         self._marks: list[tuple[int, Any]] = []
-        self._last = self._event()
+        self._captured = False
 
     def mark(self, stage: int) -> None:
         """The stage ends here. Nothing is recorded into a graph that is being captured."""
-        if not self._cuda.is_current_stream_capturing():
-            self._marks.append((stage, self._event()))
-
-    def take(self) -> DeviceTimes:
-        """The events of the step that ended."""
-        marks, self._marks = self._marks, []
-        begin = self._last
-        if marks:
-            self._last = marks[-1][1]
-        return DeviceTimes(begin, marks, self._free)
-
-    def _event(self) -> Any:
+        if self._cuda.is_current_stream_capturing():
+            self._captured = True
+            return
         event = self._free.pop() if self._free else self._cuda.Event(enable_timing=True)
         event.record()
-        return event
+        self._marks.append((stage, event))
+
+    def take(self) -> DeviceTimes:
+        """The events of the step that ended; none where they do not tell of the whole step."""
+        marks, self._marks = self._marks, []
+        whole = bool(marks) and marks[0][0] == BEGIN and not self._captured
+        self._captured = False
+        return DeviceTimes(marks if whole else [], self._free)
 
 
 class DeviceTimes:
     """The events of one step, until the device has passed the last."""
 
-    def __init__(self, begin: Any, marks: list[tuple[int, Any]], free: list[Any]) -> None:
-        self._begin, self._marks, self._free = begin, marks, free
+    def __init__(self, marks: list[tuple[int, Any]], free: list[Any]) -> None:
+        self._marks, self._free = marks, free
 
     def ready(self) -> bool:
         """Whether the device has passed the step."""
@@ -119,14 +126,12 @@ class DeviceTimes:
     def fill(self, line: dict[str, Any]) -> None:
         """Into `device`: nanoseconds by stage, as fine as the events are (half a microsecond)."""
         device: dict[str, int] = {}
-        before = self._begin
-        for stage, event in self._marks:
+        for (_, before), (stage, event) in pairwise(self._marks):
             name = STAGES[stage]
             device[name] = device.get(name, 0) + round(before.elapsed_time(event) * 1e6)  # from milliseconds
-            self._free.append(before)
-            before = event
         if device:
             line["device"] = device
+        self._free += [event for _, event in self._marks]
 
 
 PROBE = Stages
