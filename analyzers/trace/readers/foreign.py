@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+ASCEND_TABLES = (
+    (b"Communication(Not Overlapped)", "is Ascend's table of steps, not a trace: `rankscope ascend` prints it"),
+    (b"Accelerator Core", "is Ascend's table of kernels, without the host: give its trace_view.json"),
+)
 TOP_KEY = re.compile(rb'"([^"\\]{1,64})"\s*:')
 
 
@@ -22,7 +26,8 @@ def why_not(front: bytes) -> str | None:
         if inner not in (b"{", b"]", b""):
             return "is a JSON list, but not of events: not a profiler trace"
         return None
-    return "is not JSON"
+    columns = text.partition(b"\n")[0]
+    return next((told for words, told in ASCEND_TABLES if words in columns), "is not JSON")
 
 
 def _object(keys: set[str], text: bytes) -> str | None:
@@ -34,6 +39,8 @@ def _object(keys: set[str], text: bytes) -> str | None:
         return "is a flight-recorder dump, not a profiler trace"
     if {"device_traces", "segments"} & keys:
         return "is a PyTorch memory snapshot, not a profiler trace"
+    if "Communication Time Info" in keys:
+        return "is Ascend's table of collectives, not a trace: give the trace_view.json of each rank"
     if re.match(rb"\{\s*\}\s*$", text):
         return "is an empty JSON object"
     return None

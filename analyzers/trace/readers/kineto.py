@@ -159,8 +159,9 @@ class Reading:
 
 def _merged(tables: Mapping[type[Table], Table]) -> list[str]:
     """A file of several ranks whose processes are not named by them is one rank to this reader: said."""
-    pids = [np.unique(tables[table].ints("pid")) for table in (HostEvents, RuntimeCalls) if table in tables]
-    both = np.intersect1d(*pids) if len(pids) == 2 else ()
+    if HostEvents not in tables or RuntimeCalls not in tables:
+        return []
+    both = np.intersect1d(tables[HostEvents].ints("pid"), tables[RuntimeCalls].ints("pid"))
     if len(both) < 2:
         return []
     return [
