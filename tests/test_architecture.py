@@ -11,6 +11,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,126 @@ def test_every_package_folder_says_what_it_is_for() -> None:
     packages = [path for path in SOURCES if path.name == "__init__.py"]
     assert len(packages) > len(FOLDERS)
     assert [name(path) for path in packages if not ast.get_docstring(syntax(path))] == []
+
+
+# ---- the architecture page draws what is imported ----------------------------------------------------------------------
+
+PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+ARROWS = PAGE.partition("## Who may import whom")[2].partition("\n## ")[0]
+Edge = tuple[str, str]
+
+
+def drawn(block: str) -> tuple[set[Edge], set[str]]:
+    """Arrows of the page, each unit by its full module name, and the units that import nothing of ours."""
+    arrows, alone = set(), set()
+    for line in re.findall(r"^ {4}(\S.*)", block, re.MULTILINE):
+        steps = [step.split(", ") for step in line.split("  ")[0].strip().split(" -> ")]
+        if steps[-1] == ["nothing of ours"]:
+            alone |= {full(unit) for unit in steps[0]}
+            continue
+        for left, right in pairwise(steps):
+            arrows |= {(full(a), full(b)) for a in left for b in right}
+    return arrows, alone
+
+
+def full(unit: str) -> str:
+    if unit == "rankscope":
+        return unit
+    return f"rankscope.{unit}" if unit.partition(".")[0] in FOLDERS else f"rankscope.analyzers.{unit}"
+
+
+def imports() -> set[Edge]:
+    """(module, module imported) for all of ours, those for type checking left out."""
+    found = set()
+    for path in SOURCES:
+        where = name(path).removeprefix("tests/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        if where.startswith("benchmarks") or where == "rankscope.__main__":
+            continue
+        module = where if where.partition(".")[0] == "rankscope" else f"rankscope.{where}"
+        found |= {(module, imported) for imported in imported_by(syntax(path)) if imported.startswith("rankscope")}
+    return found
+
+
+def imported_by(node: ast.AST) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            for alias in child.names:
+                inside = f"{child.module}.{alias.name}"
+                yield (
+                    inside
+                    if (ROOT / inside.replace(".", "/")).with_suffix(".py").is_file() or is_package(inside)
+                    else str(child.module)
+                )
+        else:
+            yield from imported_by(child)
+
+
+def is_package(module: str) -> bool:
+    return (ROOT / module.replace(".", "/") / "__init__.py").is_file()
+
+
+def inside(module: str, unit: str) -> bool:
+    """The face is its own modules only, not the whole package."""
+    if unit == "rankscope":
+        return module == "rankscope" or module == "rankscope.run"
+    return module == unit or module.startswith(f"{unit}.")
+
+
+def unit_of(module: str, units: set[str]) -> str | None:
+    return max((unit for unit in units if inside(module, unit)), key=len, default=None)
+
+
+def allowed(edge: Edge, arrows: set[Edge]) -> bool:
+    """Whether arrows lead from one unit, or what it is part of, to another; of a whole folder they lead to all parts."""
+    first, second = edge
+    if inside(first, second) or inside(second, first):
+        return True
+    ahead = {first, *(a for a, _ in arrows if inside(first, a))}
+    reached: set[str] = set()
+    while ahead:
+        behind = {b for a, b in arrows if a in ahead}
+        ahead, reached = behind - reached, reached | behind
+    folders = {unit for unit in reached if unit.count(".") == 1 and not inside(first, unit)}
+    return second in reached or any(inside(second, folder) for folder in folders)
+
+
+def disagreements(block: str, taken: set[Edge]) -> list[str]:
+    """What the page draws and nobody imports, and what is imported against or beside its arrows."""
+    arrows, alone = drawn(block)
+    units = {unit for arrow in arrows for unit in arrow} | alone
+    never = [f"{a} -> {b}: never" for a, b in arrows if not any(inside(x, a) and inside(y, b) for x, y in taken)]
+    between = {(unit_of(a, units), unit_of(b, units)): f"{a} -> {b}" for a, b in taken}
+    return sorted(never) + sorted(
+        told
+        for (a, b), told in between.items()
+        if a is not None and a != b and b is not None and not (inside(b, a) if a in alone else allowed((a, b), arrows))
+    )
+
+
+def test_the_arrows_of_the_architecture_page_are_the_imports() -> None:
+    assert len(drawn(ARROWS)[0]) > 10
+    assert disagreements(ARROWS, imports()) == []
+
+
+def test_a_wrong_arrow_and_a_wrong_import_are_both_found() -> None:
+    taken = imports()
+    against = ("rankscope.analyzers.one_rank.steps", "rankscope.analyzers.rules.slow_link")
+    past = ("rankscope.analyzers.rules.slow_link", "rankscope.analyzers.trace.readers.kineto")
+    out = ("rankscope.collector.run_dir", "rankscope.analyzers.intervals")
+    for wrong in (against, past, out):
+        assert disagreements(ARROWS, taken | {wrong}) == [" -> ".join(wrong)]
+    stale = disagreements(f"{ARROWS}\n    simulator -> trace\n", taken)
+    assert "rankscope.simulator -> rankscope.analyzers.trace: never" in stale
+
+
+def test_every_folder_of_analyzers_is_in_the_layout() -> None:
+    layout = PAGE.partition("## Layout")[2].partition("\n## ")[0]
+    folders = {path.parent.name for path in (ROOT / "analyzers").glob("*/__init__.py")}
+    assert folders <= set(re.findall(r"^ +(\w+)/ ", layout, re.MULTILINE))
 
 
 # ---- rules explain themselves ----------------------------------------------------------------------------------------
