@@ -187,7 +187,7 @@ def clock_report(analysis: Analysis) -> list[ClockFit]:
                 rank=loaded.rank,
                 host=loaded.record.meta.host,
                 offset_ns=clock.offset_ns if known else None,
-                drift_ppb=clock.drift * 1e9 if known and clock.drift else None,
+                drift_ppb=clock.drift * 1e9 if known and clock.fitted and clock.drift_told else None,
                 residual_ns=clock.residual_ns if known else None,
                 method=method,
             )
@@ -218,3 +218,4 @@ def kernel_report(analysis: Analysis) -> list[KernelTotal]:
             shown[kind] = shown.get(kind, 0) + 1
             result.append(KernelTotal(name, kernel_kind.KIND_NAMES[kind], count, total, total / count, low, high))
     return result
+                origin_ns=clock.origin_ns if known and clock.fitted else None,

@@ -180,7 +180,11 @@ class CollectivesReport:
 
 @dataclass(frozen=True, slots=True)
 class ClockFit:
-    """common time = own time - offset_ns. `offset_ns` None: not identifiable."""
+    """common time = own time - offset_ns - drift x (own time - origin_ns). `offset_ns` None: not identifiable.
+
+    `drift_ppb` None: the run is too short to state it, or there is none; `residual_ns` then covers what it may be.
+    `origin_ns`: own UNIX time at which `offset_ns` holds, None where nothing was fitted.
+    """
 
     rank: int
     host: str | None
@@ -188,6 +192,7 @@ class ClockFit:
     drift_ppb: float | None
     residual_ns: int | None
     method: str  # reference, shared_clock, ends, pings, clock_free, not_identifiable
+    origin_ns: int | None = None
 
 
 # ---- kernels, peers --------------------------------------------------------------------------------------------------

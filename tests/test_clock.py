@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankscope.analyzers.across_ranks.clock import Clocks, End, fit_clocks
+from rankscope.analyzers.across_ranks.clock import Clocks, End
+from rankscope.analyzers.across_ranks.clock_fit import fit_clocks
 
 SECOND, US = 10**9, 1_000
 BASE = 1_767_225_600 * SECOND

@@ -8,7 +8,7 @@ came.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -17,13 +17,14 @@ from rankscope.analyzers.intervals import Ints, Spans
 
 EXTRA: Final = 2  # collectives that either side may lack beyond the difference in number
 MAX_SKIPS: Final = 64  # a longer side with more than this to spare is not the same sequence
+MAX_DRIFT: Final = 300e-6  # (ours) two clocks 100 ppm off each, and as much again: no more is taken for a drift
 AMBIGUOUS: Final = 1.5  # (ours) below this many times the best spread, the second-best pairing is as likely
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Pairs (first[i], second[i]) of positions. `offset_ns`: second's clock minus first's. `spread_ns`: mean
-    |difference of ends|.
+    """Pairs (first[i], second[i]) of positions. `offset_ns`: second's clock minus first's, as the second's first record
+    ends; `drift`: what it gains on the first's a nanosecond. `spread_ns`: mean |difference of ends|.
 
     `margin`: how many times larger the second-best pairing's spread is.
     """
@@ -31,6 +32,7 @@ class Alignment:
     first: Ints
     second: Ints
     offset_ns: int
+    drift: float
     spread_ns: float
     margin: float
 
@@ -38,15 +40,16 @@ class Alignment:
 def align(a: Spans, b: Spans, offset_ns: int | None) -> Alignment | None:
     """Pair two sequences of collectives (each by start).
 
-    `offset_ns`: b's clock minus a's, None when unknown. None: ambiguous.
+    `offset_ns`: b's clock minus a's, None when unknown: then they may be any time apart, and drift. None: ambiguous.
     """
     if not a.size or not b.size or abs(a.size - b.size) > MAX_SKIPS:
         return None
-    found = _candidates(a, b, offset_ns)
+    found = _candidates(a, b, None if offset_ns is None else (offset_ns, 0.0))
     if not found:
         return None
-    if offset_ns is None:  # each pairing found an offset of its own: that of the best may serve a fuller one
-        found += _candidates(a, b, min(found, key=lambda c: _badness(c, a.size, b.size)).offset_ns)
+    if offset_ns is None:  # each pairing found a clock of its own: that of the best may serve a fuller one
+        best = min(found, key=lambda c: _badness(c, a.size, b.size))
+        found += _candidates(a, b, (best.offset_ns, best.drift))
     found.sort(key=lambda c: _badness(c, a.size, b.size))
     # Leaving out a pair that fits always lowers the spread: of the pairings that agree with the best, the fullest
     # counts.
@@ -59,11 +62,11 @@ def align(a: Spans, b: Spans, offset_ns: int | None) -> Alignment | None:
         if not straight:
             return None
         best = straight[0]
-    return Alignment(best.first, best.second, best.offset_ns, best.spread_ns, margin)
+    return replace(best, margin=margin)
 
 
-def _candidates(a: Spans, b: Spans, offset_ns: int | None) -> list[Alignment]:
-    return [c for c in (_candidate(a, b, lead, offset_ns) for lead in _leads(a.size, b.size)) if c is not None]
+def _candidates(a: Spans, b: Spans, clock: tuple[int, float] | None) -> list[Alignment]:
+    return [c for c in (_candidate(a, b, lead, clock) for lead in _leads(a.size, b.size)) if c is not None]
 
 
 def _leads(n: int, m: int) -> list[int]:
@@ -72,27 +75,48 @@ def _leads(n: int, m: int) -> list[int]:
     return [lead for lead in range(low, high + 1) if min(n - max(lead, 0), m - max(-lead, 0)) >= 1]
 
 
-def _candidate(a: Spans, b: Spans, lead: int, offset_ns: int | None) -> Alignment | None:
-    """The best pairing whose first pair is (lead, 0) or (0, -lead)."""
+def _candidate(a: Spans, b: Spans, lead: int, clock: tuple[int, float] | None) -> Alignment | None:
+    """The best pairing whose first pair is (lead, 0) or (0, -lead). `clock`: b's offset and drift, None: unknown."""
     first = np.arange(max(lead, 0), a.size)
     second = np.arange(max(-lead, 0), b.size)
     short = min(len(first), len(second))
     if 2 * short < min(a.size, b.size):
         return None
-    difference = b.end[second[:short]] - a.end[first[:short]]
-    offset = int(np.median(difference)) if offset_ns is None else offset_ns
+    offset, drift = clock or _clock(a.end[first[:short]], b.end[second[:short]], b)
+    moved = _moved(b, offset, drift)
     if len(first) > len(second):
-        first = first[_skip(a.end[first], b.end[second] - offset)]
+        first = first[_skip(a.end[first], moved.end[second])]
     elif len(second) > len(first):
-        second = second[_skip(b.end[second] - offset, a.end[first])]
-    residual = b.end[second] - a.end[first]
-    if offset_ns is None:
-        offset = int(np.median(residual))
-    together = (b.end[second] - offset >= a.start[first]) & (a.end[first] >= b.start[second] - offset)
-    if not together.any() or (offset_ns is None and 2 * int(together.sum()) < len(together)):
+        second = second[_skip(moved.end[second], a.end[first])]
+    if clock is None:
+        offset, drift = _clock(a.end[first], b.end[second], b)
+        moved = _moved(b, offset, drift)
+    together = (moved.end[second] >= a.start[first]) & (a.end[first] >= moved.start[second])
+    if not together.any() or (clock is None and 2 * int(together.sum()) < len(together)):
         return None  # any few pairs agree on some offset
-    spread = float(np.abs(residual[together] - offset).mean()) * len(first) / int(together.sum())
-    return Alignment(first[together], second[together], offset, spread, 0.0)
+    residual = (moved.end[second] - a.end[first])[together]
+    spread = float(np.abs(residual).mean()) * len(first) / len(residual)
+    return Alignment(first[together], second[together], offset, drift, spread, 0.0)
+
+
+def _clock(a: Ints, b: Ints, whole: Spans) -> tuple[int, float]:
+    """Offset and drift of b's clock, were these pairs of ends the same: medians of the first and the last third."""
+    difference, at = b - a, b - whole.end[0]
+    third = len(a) // 3
+    drift = 0.0
+    if third:
+        gained = np.median(difference[-third:]) - np.median(difference[:third])
+        time = np.median(at[-third:]) - np.median(at[:third])
+        drift = float(np.clip(gained / max(time, 1), -MAX_DRIFT, MAX_DRIFT))
+    return round(float(np.median(difference - np.rint(drift * at).astype(np.int64)))), drift
+
+
+def _moved(b: Spans, offset: int, drift: float) -> Spans:
+    """b by a's clock."""
+    if not drift:
+        return Spans(b.start - offset, b.end - offset)
+    start, end = (t - offset - np.rint(drift * (t - b.end[0])).astype(np.int64) for t in (b.start, b.end))
+    return Spans(start, end)
 
 
 def _skip(long: Ints, short: Ints) -> Ints:

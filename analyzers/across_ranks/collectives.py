@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from rankscope.analyzers.across_ranks.alignment import align
-from rankscope.analyzers.across_ranks.clock import SYMMETRIC, Clocks, End, fit_clocks
+from rankscope.analyzers.across_ranks.clock import Clocks, End
+from rankscope.analyzers.across_ranks.clock_fit import SYMMETRIC, fit_clocks
 from rankscope.analyzers.across_ranks.pool import Pool, gather
 from rankscope.analyzers.intervals import Bools, Ints, Spans
 from rankscope.analyzers.one_rank.rank_record import RankRecord
@@ -51,12 +52,14 @@ def match_collectives(ranks: Sequence[int], records: Sequence[RankRecord]) -> Ma
     taken = ~pool.matchable
     found = _point_to_point(pool, taken) + _by_sequence(pool, taken)
     hosts = [None if r.meta.host is None else f"{r.meta.host}\0{r.meta.base_ns}" for r in records]
-    clocks = fit_clocks(hosts, _ends(pool, found))
+    compared = _compared(pool)
+    clocks = fit_clocks(hosts, _ends(pool, found), compared)
     aligned, margin, warnings = _by_alignment(pool, taken, clocks)
     if aligned:
         found += aligned
-        clocks = fit_clocks(hosts, _ends(pool, found))
-    found.sort(key=lambda m: (int(pool.start[m.records].min()), int(m.records[0])))
+        clocks = fit_clocks(hosts, _ends(pool, found), compared)
+    begin = clocks.common(pool.lane, pool.start)
+    found.sort(key=lambda m: (int(begin[m.records].min()), int(m.records[0])))
     return Matches(pool, found, clocks, margin, warnings)
 
 
@@ -90,8 +93,10 @@ def _point_to_point(pool: Pool, taken: Bools) -> list[Match]:
     return found
 
 
-def _spans(pool: Pool, rows: Ints) -> Spans:
-    return Spans(pool.start[rows], pool.end[rows])
+def _spans(pool: Pool, rows: Ints, clocks: Clocks | None = None) -> Spans:
+    """Own times, or with `clocks` times on the common clock of their component."""
+    times = pool.start[rows], pool.end[rows]
+    return Spans(*times) if clocks is None else Spans(*(clocks.common(pool.lane[rows], t) for t in times))
 
 
 def _by_sequence(pool: Pool, taken: Bools) -> list[Match]:
@@ -164,7 +169,8 @@ def _align_class(pool: Pool, members: Ints, clocks: Clocks) -> tuple[list[Match]
     for lane, sequence in sequences.items():
         if lane == longest:
             continue
-        aligned = align(_spans(pool, reference), _spans(pool, sequence), _offset(pool, clocks, longest, lane))
+        one_clock = clocks.component(longest) == clocks.component(lane)
+        aligned = align(_spans(pool, reference, clocks), _spans(pool, sequence, clocks), 0 if one_clock else None)
         if aligned is None:
             ambiguous.append(str(pool.ranks[lane]))
             continue
@@ -183,13 +189,13 @@ def _align_class(pool: Pool, members: Ints, clocks: Clocks) -> tuple[list[Match]
     return matches, min(finite, default=None), ", ".join(ambiguous)
 
 
-def _offset(pool: Pool, clocks: Clocks, a: int, b: int) -> int | None:
-    """Clock of lane b minus that of lane a, None when unknown."""
-    if clocks.component(a) != clocks.component(b):
-        return None
-    own = np.full(2, pool.start[0])
-    common = clocks.common(np.array([a, b]), own)
-    return int(common[0] - common[1])
+def _compared(pool: Pool) -> Spans:
+    """By lane: from its first collective's begin to its last one's end, by its own clock; without any, end before begin."""
+    lanes, at = len(pool.ranks), np.iinfo(np.int64)
+    first, last = np.full(lanes, at.max), np.full(lanes, at.min)
+    np.minimum.at(first, pool.lane, pool.start)
+    np.maximum.at(last, pool.lane, pool.end)
+    return Spans(first, last)
 
 
 def _ends(pool: Pool, found: Sequence[Match]) -> list[End]:

@@ -29,7 +29,7 @@ from rankscope.analyzers.one_rank.row_times import Exposed, RowTimes
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """Per pool record: arrival on its match's clock, length of the wait, whether it is split at all.
+    """Per pool record: arrival on its match's clock, length of the wait by its own, whether it is split at all.
 
     `arrival` is comparable only within one match; a match across clocks that are not fitted is put on its own common
     end (`clock_free`). `dependency`: a receiver's wait.
@@ -79,7 +79,8 @@ def split_records(matches: Matches) -> Splits:
         waiting_for = _until(match, arrival, pool.root, pool.has_root, lanes, pool.ranks)
         if waiting_for is None:
             continue
-        lengths = np.clip(waiting_for - arrival[rows], 0, dur[rows])
+        lengths = waiting_for - arrival[rows]
+        lengths = np.clip(clocks.own_length(lanes, lengths) if one_clock else lengths, 0, dur[rows])
         lengths[lengths < (clocks.residual_ns(lanes.tolist()) if one_clock else 0)] = 0
         wait[rows], split[rows] = lengths, True
         dependency[rows] = match.kind == "point_to_point"
@@ -101,6 +102,13 @@ def _until(match: Match, arrival: Ints, root: Ints, has_root: Bools, lanes: Ints
     until = own.copy()
     until[at] = own.max()
     return until
+
+
+def on_match_clock(matches: Matches, splits: Splits, of: Ints, times: Ints) -> Ints:
+    """Own times within records `of` on the clocks of their matches."""
+    since = times - matches.pool.start[of]
+    common = matches.clocks.common_length(matches.pool.lane[of], since)
+    return np.asarray(splits.arrival[of] + np.where(splits.clock_free[of], since, common), np.int64)
 
 
 def root_position(match: Match, root: Ints, has_root: Bools, lanes: Ints, ranks: Sequence[int]) -> int | None:

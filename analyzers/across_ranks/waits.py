@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rankscope.analyzers.across_ranks.collectives import Match, Matches
-from rankscope.analyzers.across_ranks.splits import LaneSplit, Splits, root_position
+from rankscope.analyzers.across_ranks.splits import LaneSplit, Splits, on_match_clock, root_position
 from rankscope.analyzers.intervals import Ints
 
 Floats = npt.NDArray[np.float64]
@@ -201,9 +201,9 @@ def charge_waits(
     of = np.concatenate([part.piece_record for lane in lanes for part in lane] or [np.empty(0, np.int64)])
     order = np.argsort(of, kind="stable")
     start, end, of = start[order], end[order], of[order]
-    shift = splits.arrival - pool.start
+    start, end = (on_match_clock(matches, splits, of, times) for times in (start, end))
     for match in sorted(matches.found, key=lambda m: (int(_meeting(matches, m).max()), int(m.records[0]))):
-        queue = _queue(matches, splits, match, (start, end, of), shift, step_of)
+        queue = _queue(matches, splits, match, (start, end, of), step_of)
         if queue is not None:
             residual = matches.clocks.residual_ns(pool.lane[match.records].tolist())
             charger.charge(queue, residual)
@@ -224,7 +224,6 @@ def _queue(
     splits: Splits,
     match: Match,
     pieces: tuple[Ints, Ints, Ints],
-    shift: Ints,
     step_of: Ints,
 ) -> _Queue | None:
     """The arrivals that matter: all of a symmetric collective; the root after its leaves; the leaves after their root."""
@@ -240,13 +239,12 @@ def _queue(
         if match.kind == "root_last":
             records = np.concatenate(([root], records[after]))
         else:
-            return _root_queue(matches, splits, records[~after], root, pieces, shift, step_of)
+            return _root_queue(matches, splits, records[~after], root, pieces, step_of)
     if len(records) < 2:
         return None
     order = records[np.lexsort((pool.lane[records], splits.arrival[records]))]
-    return _with_pieces(
-        matches, order, splits.arrival[order], match.kind != "symmetric", match.group, pieces, shift, step_of
-    )
+    rooted = match.kind != "symmetric"
+    return _with_pieces(matches, order, splits.arrival[order], rooted, match.group, pieces, step_of)
 
 
 def _root_queue(
@@ -255,7 +253,6 @@ def _root_queue(
     records: Ints,
     root: int,
     pieces: tuple[Ints, Ints, Ints],
-    shift: Ints,
     step_of: Ints,
 ) -> _Queue | None:
     """A broadcast's leaves wait for the root alone: one gap, from the first leaf to the root."""
@@ -266,7 +263,7 @@ def _root_queue(
     order = np.concatenate((leaves, [root]))
     times = np.concatenate((np.full(len(leaves), first), [splits.arrival[root]]))
     group = int(matches.pool.group[root])
-    return _with_pieces(matches, order, times, True, group, pieces, shift, step_of)
+    return _with_pieces(matches, order, times, True, group, pieces, step_of)
 
 
 def _with_pieces(
@@ -276,7 +273,6 @@ def _with_pieces(
     rooted: bool,
     group: int,
     pieces: tuple[Ints, Ints, Ints],
-    shift: Ints,
     step_of: Ints,
 ) -> _Queue:
     start, end, of = pieces
@@ -287,13 +283,12 @@ def _with_pieces(
         else np.empty(0, np.int64)
     )
     position = np.repeat(np.arange(len(order)), high - low)
-    moved = shift[of[rows]]
     return _Queue(
         lanes=matches.pool.lane[order],
         times=times,
         piece_of=position,
-        piece_start=start[rows] + moved,
-        piece_end=end[rows] + moved,
+        piece_start=start[rows],
+        piece_end=end[rows],
         rooted=rooted,
         group=group,
         step=int(step_of[order[-1]]),

@@ -139,7 +139,8 @@ def traffic(diagnosis: Diagnosis) -> TrafficTable:
 def clocks(diagnosis: Diagnosis) -> ClockTable:
     """One row a rank."""
     return table_of(
-        ClockTable, ((c.rank, c.host, c.offset_ns, c.drift_ppb, c.residual_ns, c.method) for c in diagnosis.clock)
+        ClockTable,
+        ((c.rank, c.host, c.offset_ns, c.drift_ppb, c.residual_ns, c.method, c.origin_ns) for c in diagnosis.clock),
     )
 
 

@@ -109,14 +109,15 @@ class KernelTable(Table):
 
 
 class ClockTable(Table):
-    """How far each rank's clock is ahead: common time = own time - offset_ns."""
+    """How far each rank's clock is ahead: common time = own time - offset_ns - drift x (own time - origin_ns)."""
 
     rank = Column(np.int64, "rank")
     host = Column(object, "host name, where the trace says it", nullable=True)
     offset_ns = Column(np.int64, "absent: not identifiable", nullable=True)
-    drift_ppb = Column(np.float64, "parts per billion", nullable=True)
+    drift_ppb = Column(np.float64, "parts per billion; absent: none, or the run is too short to tell", nullable=True)
     residual_ns = Column(np.int64, "no cross-rank difference smaller than this is believed", nullable=True)
     method = Column(object, "reference, shared_clock, ends, pings, clock_free or not_identifiable")
+    origin_ns = Column(np.int64, "own UNIX time at which offset_ns holds; absent: at any", nullable=True)
 
 
 class FindingTable(Table):
