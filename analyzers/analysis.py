@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from rankscope.analyzers.intervals import Bools, Ints
 from rankscope.analyzers.measured import GroupTraffic, Row
 from rankscope.analyzers.one_rank.rank_record import RankRecord
 from rankscope.analyzers.one_rank.row_times import STEP, Exemplars, RowTimes
-from rankscope.analyzers.run import Run
+from rankscope.analyzers.pulse.recorded import Recorded
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,15 +39,12 @@ class Place(NamedTuple):
 
 
 @dataclass
-class Analysis:
+class Analysis(Recorded):
     """A run, analysed. `only_steps`: ProfilerStep numbers the user asked for.
 
     Matrices have a row per place and a column per step in `columns`; NaN where a rank lacks the step or it is partial.
     Rules use `part`, `caused` and `alone`, which are cut to the usable steps.
     """
-
-    run: Run
-    only_steps: Collection[int] | None = None
 
     @property
     def records(self) -> list[RankRecord]:

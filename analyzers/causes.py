@@ -22,6 +22,24 @@ COVERS: Final = (
     0.5  # of the delay (ours): less explains too little to be called the cause. TraceML asks 80 % of the loader alone.
 )
 
+ADVICE: Final[dict[Cause, str]] = {
+    "compute": (
+        "Compare clocks, temperature and throttling of this device with its peers' (nvidia-smi -q -d PERFORMANCE), "
+        "then its share of the work."
+    ),
+    "data": "Look at this rank's shard, storage path and loader workers; the model and the network are not the cause.",
+    "host": (
+        "Look at this rank's host process: garbage collection, logging, other processes on its cores, pinning "
+        "(numactl)."
+    ),
+    "thermal": "Cool this device (airflow, fans, dust, its neighbours' heat), or swap it; its clock is below its peers'.",
+    "power": "Compare this device's power cap and supply with its peers' (nvidia-smi -q -d POWER); its clock is below theirs.",
+    "unknown": "Record this rank with stacks (with_stack=True) and its device's clocks; do not tune the network.",
+}
+ADVICE_CPU_ONLY: Final = (
+    "Compare the clocks and other processes of this rank's cores with its peers' (lscpu, top), then its work."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Excess:

@@ -60,7 +60,7 @@ def _of_steps(analysis: Analysis) -> Iterator[str]:
             else f"Traces of {plural(len(without), 'rank')} ({spans(without)}) have"
         )
         yield f"{whose} no step marks: one row covers the whole file; call prof.step() once a step to tell steps apart"
-    elif not analysis.usable:
+    elif not analysis.usable and analysis.ranks:
         yield "No whole step is left to judge by; rules see nothing"
     if any(partial.any() for partial in analysis.partial):
         ranks = [

@@ -9,6 +9,7 @@ from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.findings import MissingSignal, Signal
 from rankscope.analyzers.one_rank.collective_records import CollectiveRecords
 from rankscope.analyzers.one_rank.rank_record import RankRecord
+from rankscope.analyzers.pulse.coverage import RECORDED
 
 ACTIVITIES: Final = "torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 STACKS: Final = "torch.profiler.profile(with_stack=True)"
@@ -70,8 +71,16 @@ def need_launches(analysis: Analysis) -> None:
 
 
 def coverage(analysis: Analysis) -> list[Signal]:
-    """Every signal with the ranks that have it."""
-    return [
+    """Every signal with the ranks that have it: of traces, where there are any, and of the run directory."""
+    traced = [
         Signal(name, meaning, [loaded.rank for loaded in analysis.run.ranks if has(loaded.record)], record)
         for name, meaning, record, has in _SIGNALS
     ]
+    recording = analysis.run.recording
+    if recording is None:
+        return traced
+    recorded = [
+        Signal(name, meaning, [process.rank for process in recording.processes if has(process)], record)
+        for name, meaning, record, has in RECORDED
+    ]
+    return [*recorded, *traced] if analysis.ranks else recorded

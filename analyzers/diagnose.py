@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,10 @@ from rankscope.analyzers.intervals import Ints
 from rankscope.analyzers.measured import ClockFit, CollectivesReport, FileReport, KernelTotal, RunFacts, WaitedFor
 from rankscope.analyzers.one_rank import kernel_kind
 from rankscope.analyzers.one_rank.row_times import KernelTotals
+from rankscope.analyzers.pulse.collector import collector_report
+from rankscope.analyzers.pulse.coverage import WINDOW
+from rankscope.analyzers.pulse.job import job_report
+from rankscope.analyzers.pulse.report import pulse_report, sampled
 from rankscope.analyzers.run import Run
 from rankscope.analyzers.verdict import verdict
 
@@ -56,6 +61,7 @@ def diagnose(analysis: Analysis, rules: Sequence[Rule], *, gpu_hour_price: float
         rules=outcomes,
         warnings=caveats(analysis),
         coverage=coverage(analysis),
+        **recorded(analysis),
     )
     return replace(diagnosis, verdict=verdict(diagnosis))
 
@@ -70,6 +76,9 @@ def apply_rules(analysis: Analysis, rules: Sequence[Rule]) -> tuple[list[Finding
     findings: list[Finding] = []
     outcomes = RuleOutcomes([], [], [], [])
     for rule in rules:
+        if not analysis.ranks and not rule.without_traces:
+            outcomes.skipped.append(SkippedRule(rule.id, "no trace was recorded, only the pulse", WINDOW))
+            continue
         try:
             found = [replace(f, rule=rule.id) for f in rule.check(analysis)]
         except MissingSignal as missing:
@@ -87,16 +96,61 @@ def apply_rules(analysis: Analysis, rules: Sequence[Rule]) -> tuple[list[Finding
 
 def price(finding: Finding, analysis: Analysis, facts: RunFacts, gpu_hour_price: float | None) -> Finding:
     """GPU-hours a day: cost over step wall, times the run's devices, times 24. None on CPU-only runs."""
-    if finding.cost_ns is None or not analysis.step_ns or not facts.device_count:
+    step_ns = analysis.step_ns or (analysis.pulse.step_ns if analysis.pulse else 0)
+    if finding.cost_ns is None or not step_ns or not facts.device_count:
         return finding
-    hours = finding.cost_ns / analysis.step_ns * facts.device_count * 24
+    hours = finding.cost_ns / step_ns * facts.device_count * 24
     return replace(
         finding, gpu_hours_per_day=hours, money_per_day=None if gpu_hour_price is None else hours * gpu_hour_price
     )
 
 
 def run_facts(analysis: Analysis) -> RunFacts:
-    """What was run."""
+    """What was run, by its traces and its run directory together."""
+    facts, recording, pulse = _traced_facts(analysis), analysis.run.recording, analysis.pulse
+    if recording is None:
+        return facts
+    manifests = [process.manifest for process in recording.processes]
+    ranks = sorted({*facts.ranks, *recording.ranks})
+    facts = replace(
+        facts,
+        ranks=ranks,
+        world_size=facts.world_size or recording.world_size,
+        missing_ranks=sorted(set(range(facts.world_size or recording.world_size)) - set(ranks)),
+        backend=facts.backend or next((m.backend for m in manifests if m.backend), None),
+        devices=facts.devices or sorted({m.device for m in manifests if m.device}),
+        device_count=facts.device_count or sum(m.device is not None for m in manifests),
+    )
+    if pulse is None or facts.usable_steps:
+        return facts
+    begins = pulse.column("begin_ns")
+    ends = begins + pulse.wall_ns
+    known = begins.size > 0 and not np.isnan(begins).any()
+    return replace(
+        facts,
+        steps=len(pulse.numbers),
+        usable_steps=pulse.steps,
+        median_step_ns=round(pulse.step_ns) if pulse.steps else None,
+        wall_ns=max(0, round(float((ends.max(axis=1) - begins.min(axis=1)).max()))) if known else facts.wall_ns,
+    )
+
+
+def recorded(analysis: Analysis) -> dict[str, Any]:
+    """The keys of a Diagnosis that a run directory fills."""
+    recording, hardware = analysis.run.recording, analysis.hardware
+    if recording is None or hardware is None:
+        return {}
+    return {
+        "pulse": None if analysis.pulse is None else pulse_report(analysis.pulse),
+        "job": job_report(recording),
+        "collector": collector_report(recording),
+        "nvml": sampled(hardware.nvml),
+        "host": sampled(hardware.host),
+    }
+
+
+def _traced_facts(analysis: Analysis) -> RunFacts:
+    """What was run, as its traces say it."""
     run, places = analysis.run, analysis.places
     metas = [loaded.record.meta for loaded in run.ranks]
     whole = [row.window_ns for row in analysis.rows if row.step is None]
@@ -190,6 +244,7 @@ def clock_report(analysis: Analysis) -> list[ClockFit]:
                 drift_ppb=clock.drift * 1e9 if known and clock.fitted and clock.drift_told else None,
                 residual_ns=clock.residual_ns if known else None,
                 method=method,
+                origin_ns=clock.origin_ns if known and clock.fitted else None,
             )
         )
     return result
@@ -218,4 +273,3 @@ def kernel_report(analysis: Analysis) -> list[KernelTotal]:
             shown[kind] = shown.get(kind, 0) + 1
             result.append(KernelTotal(name, kernel_kind.KIND_NAMES[kind], count, total, total / count, low, high))
     return result
-                origin_ns=clock.origin_ns if known and clock.fitted else None,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from rankscope.analyzers.measured import ClockFit, CollectivesReport, KernelTotal, OtherRun, Peers, Row, RunFacts
+from rankscope.analyzers.pulse.measured import CollectorReport, JobReport, PulseReport, SampledFigure
 
 if TYPE_CHECKING:
     from rankscope.analyzers.analysis import Analysis
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 Severity = Literal["critical", "warning", "note"]
 Kind = Literal["time", "risk", "validity"]
-Cause = Literal["compute", "data", "host", "unknown"]
+Cause = Literal["compute", "data", "host", "thermal", "power", "unknown"]
 Unit = Literal["ns", "bytes", "share", "count", "bytes_per_s", "text"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "note")
 
@@ -69,6 +70,7 @@ class Finding:
     expected: str = ""
     gpu_hours_per_day: float | None = None
     money_per_day: float | None = None  # with --gpu-hour-price
+    stage: str | None = None  # of the pulse, in which the rank is late; None: not known, or not about a stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,11 @@ class Diagnosis:
     warnings: list[str]
     coverage: list[Signal] = field(default_factory=list)
     verdict: str = ""
+    pulse: PulseReport | None = None  # this and what follows: of a run directory, None or empty without one
+    job: JobReport | None = None
+    collector: CollectorReport | None = None
+    nvml: list[SampledFigure] = field(default_factory=list)
+    host: list[SampledFigure] = field(default_factory=list)
 
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
@@ -152,9 +159,13 @@ class CannotTell(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A check: id (its file's name), title, docs (its file's docstring) and a pure function from Analysis to findings."""
+    """A check: id (its file's name), title, docs (its file's docstring) and a pure function from Analysis to findings.
+
+    `without_traces`: it can judge a run of which only a run directory without traces is there.
+    """
 
     id: str
     title: str
     check: Callable[[Analysis], Iterable[Finding]]
     doc: str
+    without_traces: bool = False

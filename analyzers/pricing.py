@@ -4,11 +4,10 @@ section 10).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
-from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.findings import Evidence, Finding, Kind, Severity
 from rankscope.analyzers.quantities import duration, share
 
@@ -19,9 +18,28 @@ UNSURE: Final = 0.5  # the most confidence there can be on fewer than three step
 FEW: Final = 3
 
 
-def step_share(analysis: Analysis, cost_ns: float) -> float:
+class Judged(Protocol):
+    """What a finding is judged on: an Analysis of traces, or a Pulse."""
+
+    @property
+    def step_ns(self) -> float:
+        """Wall time of a step."""
+        ...
+
+    @property
+    def usable(self) -> Sized:
+        """The judged steps, one entry each."""
+        ...
+
+    @property
+    def steps(self) -> list[int]:
+        """Their numbers; empty where they have none."""
+        ...
+
+
+def step_share(judged: Judged, cost_ns: float) -> float:
     """A cost as a share of the step's wall time; 0 when there is no step."""
-    return cost_ns / analysis.step_ns if analysis.step_ns else 0.0
+    return cost_ns / judged.step_ns if judged.step_ns else 0.0
 
 
 def severity(of_step: float) -> Severity:
@@ -31,21 +49,19 @@ def severity(of_step: float) -> Severity:
     return "warning" if of_step <= CRITICAL else "critical"
 
 
-def confidence(analysis: Analysis, full: float = 0.9) -> float:
+def confidence(judged: Judged, full: float = 0.9) -> float:
     """Less on few steps."""
-    return full if len(analysis.usable) >= FEW else min(full, UNSURE)
+    return full if len(judged.usable) >= FEW else min(full, UNSURE)
 
 
-def of_the_step(analysis: Analysis, cost_ns: float) -> str:
+def of_the_step(judged: Judged, cost_ns: float) -> str:
     """`38.2 ms of every 210 ms step (18.2 %)`, or of the whole file where it has no steps."""
-    whole = (
-        f"every {duration(analysis.step_ns)} step" if analysis.steps else f"the {duration(analysis.step_ns)} recorded"
-    )
-    return f"{duration(cost_ns)} of {whole} ({share(step_share(analysis, cost_ns))})"
+    whole = f"every {duration(judged.step_ns)} step" if judged.steps else f"the {duration(judged.step_ns)} recorded"
+    return f"{duration(cost_ns)} of {whole} ({share(step_share(judged, cost_ns))})"
 
 
 def time_finding(
-    analysis: Analysis,
+    judged: Judged,
     *,
     message: str,
     cost_ns: float,
@@ -59,21 +75,21 @@ def time_finding(
 
     The rule's id is filled in by `diagnose`.
     """
-    few = len(analysis.usable) < FEW
-    seen = len(analysis.usable)
-    if few and analysis.steps:
+    few = len(judged.usable) < FEW
+    seen = len(judged.usable)
+    if few and judged.steps:
         message = f"{message[:-1]}, judged on {seen} step{'' if seen == 1 else 's'} only."
-    step = analysis.step_ns
+    step = judged.step_ns
     return Finding(
         rule="",
         kind="time",
-        severity=severity(step_share(analysis, cost_ns)),
+        severity=severity(step_share(judged, cost_ns)),
         message=message,
         ranks=list(ranks),
-        steps=analysis.steps,
+        steps=judged.steps,
         cost_ns=round(cost_ns),
         cause=None,
-        confidence=confidence(analysis, sure),
+        confidence=confidence(judged, sure),
         evidence=list(evidence),
         advice=advice,
         where=where,
@@ -85,7 +101,7 @@ def time_finding(
 
 
 def unpriced(
-    analysis: Analysis,
+    judged: Judged,
     kind: Kind,
     severity: Severity,
     *,
@@ -103,10 +119,10 @@ def unpriced(
         severity=severity,
         message=message,
         ranks=list(ranks),
-        steps=analysis.steps,
+        steps=judged.steps,
         cost_ns=None,
         cause=None,
-        confidence=confidence(analysis),
+        confidence=confidence(judged),
         evidence=list(evidence),
         advice=advice,
         where=where,

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from rankscope.analyzers.measured import OtherRun
 from rankscope.analyzers.one_rank.rank_record import RankRecord
+from rankscope.analyzers.pulse.model import Recording
 
 DISTRIBUTED_INFO, PROCESS_ID, FILE_NAME, ORDER = "distributedInfo", "process id", "file name", "order"
+MANIFEST = "manifest"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedRank:
-    """One rank's file. `rank_source`: where its rank was read, one of the four names above."""
+    """One rank's file. `rank_source`: where its rank was read, one of the names above."""
 
     rank: int
     rank_source: str
@@ -31,7 +33,10 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run, ranks ascending. `path` is what the user named; `id` chooses this run (`--run`)."""
+    """One run, ranks ascending. `path` is what the user named; `id` chooses this run (`--run`).
+
+    `ranks` are those with a trace; what the collector left of the run beside traces is its `recording`.
+    """
 
     path: str
     id: str
@@ -42,9 +47,11 @@ class Run:
     other_runs: tuple[OtherRun, ...]
     unreadable: tuple[Unreadable, ...]
     warnings: tuple[str, ...]  # in plain words; those about one file name it
+    recording: Recording | None = None
 
     @property
     def damaged(self) -> Sequence[str]:
         """Files that could not be read whole: refused, truncated, or with entries that are no events."""
         metas = [loaded.record.meta for loaded in self.ranks]
-        return [u.path for u in self.unreadable] + [m.path for m in metas if m.truncated or m.skipped_events]
+        recorded = self.recording.damaged if self.recording else []
+        return [u.path for u in self.unreadable] + [m.path for m in metas if m.truncated or m.skipped_events] + recorded

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rankscope.analyzers.findings import Diagnosis, Finding
+from rankscope.analyzers.pulse.tables import STAGE_LONGER
 from rankscope.analyzers.quantities import duration, plural, ranks, share
 
 _CAUSES = {
     "compute": ("it computes longer than its peers", "they compute longer than their peers"),
     "data": ("it waits longer for its data than its peers", "they wait longer for their data than their peers"),
     "host": ("its host asks for work later than its peers'", "their hosts ask for work later than their peers'"),
+    "thermal": ("its device runs hot, below its peers' clock", "their devices run hot, below their peers' clock"),
+    "power": ("its device lacks power, below its peers' clock", "their devices lack power, below their peers' clock"),
 }
 _WHY_UNKNOWN = ("the trace does not show why", "the trace does not show why")
+_WHY_NO_STAGE = "no single stage of it shows why"
 _LOSSES = {
     "data-starved": "{} is starved for data",
     "exposed-collectives": "{} is communication that no compute hides",
@@ -21,13 +27,29 @@ _LOSSES = {
     "allocator-retries": "{} is spent in the driver's memory allocation",
     "slow-link": "{} is lost to a link that is slower than its like",
 }
+_ENDED = ("hang", "early-end")  # a run that did not end well says so before what it lost
 _UNSURE = 0.5  # at most this confidence: said in the sentence
 
 
 def verdict(diagnosis: Diagnosis) -> str:
     """One sentence: what costs most, whether a rank holds the others up, or that nothing was found."""
-    if not diagnosis.attribution:
+    if not diagnosis.attribution and diagnosis.pulse is None:
+        return _nothing(diagnosis)
+    ended = next((finding for rule in _ENDED for finding in diagnosis.findings if finding.rule == rule), None)
+    if ended is not None:
+        rest = replace(diagnosis, findings=[finding for finding in diagnosis.findings if finding.rule not in _ENDED])
+        return f"{ended.message.rstrip('. ')}. {_judged(rest)}"
+    return _judged(diagnosis)
+
+
+def _nothing(diagnosis: Diagnosis) -> str:
+    if diagnosis.job is None:
         return f"Nothing could be measured: {plural(len(diagnosis.run.files), 'file')} held no timed event."
+    led = f"{diagnosis.findings[0].message.rstrip('. ')}. " if diagnosis.findings else ""
+    return f"{led}Nothing could be measured: no rank recorded a step."
+
+
+def _judged(diagnosis: Diagnosis) -> str:
     timed = [finding for finding in diagnosis.findings if finding.kind == "time" and finding.cost_ns is not None]
     others = [finding for finding in diagnosis.findings if finding not in timed]
     if not timed:
@@ -62,6 +84,9 @@ def _straggler(diagnosis: Diagnosis, finding: Finding) -> str:
     others = len(set(diagnosis.run.ranks) - set(finding.ranks))
     waiters = {0: "its peers", 1: "the other rank"}.get(others, f"the other {others}")
     why = _CAUSES.get(finding.cause or "", _WHY_UNKNOWN)[many]
+    if not diagnosis.attribution:
+        staged = finding.cause in ("thermal", "power") or finding.stage is None
+        why = why if staged and finding.cause != "unknown" else STAGE_LONGER.get(finding.stage or "", _WHY_NO_STAGE)
     subject = ranks(finding.ranks)
     verb = "make" if many else "makes"
     step = diagnosis.run.median_step_ns
@@ -92,6 +117,9 @@ def _nothing_timed(diagnosis: Diagnosis, others: list[Finding]) -> str:
     if not looked:
         return f"No rule could be judged{_unjudged(diagnosis)}. {_time_only(diagnosis)}"
     found = f"Nothing above 1 % of the {_whole(diagnosis)} was found"
+    unsure = next((entry for entry in rules.inconclusive if entry.rule == "straggler-rank"), None)
+    if unsure is not None and not diagnosis.attribution:
+        return f"Whether a rank holds the others up cannot be told: {unsure.reason}{_reservation(diagnosis, None)}"
     if _cleared(diagnosis):
         found = f"No single rank holds the others up, and {_uncapitalised(found)}"
     return found + _reservation(diagnosis, None)
@@ -104,7 +132,9 @@ def _time_only(diagnosis: Diagnosis) -> str:
 def _unjudged(diagnosis: Diagnosis) -> str:
     rules = diagnosis.rules
     parts = []
-    if rules.skipped:
+    if rules.skipped and not diagnosis.attribution:
+        parts.append(f"{plural(len(rules.skipped), 'rule')} need a trace or more signals")
+    elif rules.skipped:
         parts.append(f"{plural(len(rules.skipped), 'rule')} had no signal")
     if rules.inconclusive:
         parts.append(f"{plural(len(rules.inconclusive), 'rule')} could not tell")
@@ -118,6 +148,8 @@ def _reservation(diagnosis: Diagnosis, first: Finding | None) -> str:
     text = "" if first is not None else _unjudged(diagnosis)
     run = diagnosis.run
     limits = []
+    if not diagnosis.attribution:
+        limits.append("by the pulse alone")
     if run.steps == 0:
         limits.append("the trace has no step marks")
     elif first is not None and first.confidence <= _UNSURE:

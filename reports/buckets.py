@@ -66,4 +66,16 @@ BUCKETS: tuple[Bucket, ...] = (
     Bucket("unexplained", "unexplained", "idle", "idle.unexplained_ns", "idle, and the trace does not say why"),
 )
 
-BY_KEY: dict[str, Bucket] = {bucket.key: bucket for bucket in BUCKETS}
+# Of the pulse: a rank's own time in the stages that are no bucket above, which the pulse cannot tell apart further.
+STAGE_FAMILIES: tuple[Family, ...] = (
+    Family("forward", "forward", "the forward pass, without its waits"),
+    Family("backward", "backward", "the backward pass, without its waits"),
+    Family("optimizer", "optimizer", "the optimizer's step, without its waits"),
+)
+STAGE_BUCKETS: tuple[Bucket, ...] = tuple(
+    Bucket(family.key, family.label, family.key, "", family.doc) for family in STAGE_FAMILIES
+)
+
+ALL_FAMILIES: tuple[Family, ...] = (*STAGE_FAMILIES, *FAMILIES)
+ALL_BUCKETS: tuple[Bucket, ...] = (*STAGE_BUCKETS, *BUCKETS)
+BY_KEY: dict[str, Bucket] = {bucket.key: bucket for bucket in ALL_BUCKETS}

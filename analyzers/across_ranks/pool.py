@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 
 import numpy as np
@@ -78,9 +78,16 @@ def gather(ranks: Sequence[int], records: Sequence[RankRecord]) -> Pool:
         if len(devices) > 1:
             part["matchable"] = part["matchable"] & (table.device == devices[np.argmax(count)])
         parts.append(part)
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else _no_records()
     listed = _described(groups, columns, ranks)
     return Pool(tuple(ranks), **columns, words=list(words), groups=listed)
+
+
+def _no_records() -> dict[str, np.ndarray[tuple[int], np.dtype[np.generic]]]:
+    """The columns of a run without traces."""
+    bools = {field.name for field in fields(Pool) if field.type == "Bools"}
+    ints = {field.name for field in fields(Pool) if field.type == "Ints"}
+    return {name: np.empty(0, np.bool_ if name in bools else np.int64) for name in bools | ints}
 
 
 def _shared(ids: Ints, names: Sequence[str], words: dict[str, int]) -> Ints:

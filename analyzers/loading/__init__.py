@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rankscope.analyzers.errors import BadSelection, NothingToRead, UnreadableTrace
 from rankscope.analyzers.loading import sentences
 from rankscope.analyzers.loading.cache import CAP_BYTES, Cache, alike, default_folder
-from rankscope.analyzers.loading.discovery import discover, shown
+from rankscope.analyzers.loading.discovery import Found, discover, shown
 from rankscope.analyzers.loading.ranks import Capture, captures
 from rankscope.analyzers.loading.reading import Progress, Reading
+from rankscope.analyzers.loading.run_dirs import chosen_run, read_recording, recorded_runs
+from rankscope.analyzers.loading.run_windows import (
+    completed,
+    enriched,
+    sourced,
+    windows,
+    with_recording,
+    without_traces,
+)
 from rankscope.analyzers.loading.runs import RunFiles, chosen, holding, runs, without_copies
 from rankscope.analyzers.loading.worker import read_heads
 from rankscope.analyzers.measured import OtherRun
 from rankscope.analyzers.one_rank.rank_record import RankRecord, RecordOptions
 from rankscope.analyzers.run import LoadedRank, Run, Unreadable
-from rankscope.analyzers.trace.readers import Head
+from rankscope.analyzers.trace.readers import Head, file_of
+from rankscope.collector.run_dir import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +49,48 @@ class LoadOptions:
 def load_run(paths: Sequence[str], options: LoadOptions | None = None, progress: Progress | None = None) -> Run:
     """Read the newest whole run below these paths, or the one asked for; of other runs only the heads.
 
-    Raises NothingToRead when no file is a trace, BadSelection when the run or the ranks asked for are not there.
+    Of a run directory everything is read together. Raises NothingToRead when no file is a trace and no folder a run
+    directory, BadSelection when the run or the ranks asked for are not there.
     """
     options = options or LoadOptions()
-    cache = options.cache()
     found = discover(paths)
     refused = {u.path: u.reason for u in found.refused}
+    if not found.run_dirs:
+        return _traced(paths, options, progress, found, refused, {})
+    recorded = recorded_runs(found.run_dirs)
+    run_of = chosen_run(recorded, options.run)
+    recording = read_recording(run_of, options.ranks)
+    manifests = windows(run_of, recording)
+    if options.run is not None and run_of.id.startswith(options.run):
+        options = replace(options, run=None)
+    others = [other.as_other() for other in recorded if other.id != run_of.id]
+    untraced = without_traces(shown(" ".join(paths)), recording, others, found.files)
+    found.files = list(manifests)
+    try:
+        return with_recording(_traced(paths, options, progress, found, refused, manifests), untraced)
+    except NothingToRead:  # no window of the profiler, or none that can be read
+        said = sentences.refused_files(refused)
+        unreadable = tuple(Unreadable(shown(path), reason) for path, reason in refused.items())
+        return replace(untraced, unreadable=unreadable, warnings=(*untraced.warnings, *said))
+
+
+def _traced(
+    paths: Sequence[str],
+    options: LoadOptions,
+    progress: Progress | None,
+    found: Found,
+    refused: dict[str, str],
+    manifests: Mapping[str, Manifest],
+) -> Run:
+    """The run of the trace files found; NothingToRead where there is none. `manifests`: of their processes, where known."""
+    cache = options.cache()
     heads = _heads(found.files, cache, refused)
     reading = Reading(options.record, cache, options.jobs, progress, refused)
     first: str | None = None
     while heads:
-        kept, copies = without_copies(captures(heads), alike)
+        whole = {path: completed(head, manifests) for path, head in heads.items()}
+        known = [sourced(c, heads[c.path], manifests) for c in captures(whole)]
+        kept, copies = without_copies(known, alike)
         among = runs(kept)
         run = (first and holding(among, first)) or chosen(among, options.run)
         wanted = _wanted(run, options.ranks)
@@ -57,7 +98,7 @@ def load_run(paths: Sequence[str], options: LoadOptions | None = None, progress:
         if not unread:
             said = sentences.warnings(found, refused, run, wanted, among, copies)
             said += [cache.problem] if cache.problem else []
-            return _run(paths, run, wanted, among, reading, said)
+            return _run(paths, run, wanted, among, reading, said, manifests)
         reading.read(unread)
         # what is learnt from whole files must not change the choice
         first = next((path for path in unread if path in reading.records), first)
@@ -105,6 +146,7 @@ def _run(
     among: Sequence[RunFiles],
     reading: Reading,
     warnings: Sequence[str],
+    manifests: Mapping[str, Manifest],
 ) -> Run:
     others = [
         OtherRun(other.id, other.ranks, other.started_ns, [shown(c.path) for c in other.captures])
@@ -116,7 +158,7 @@ def _run(
         id=run.id,
         started_unix_ns=run.started_ns,
         world_size=run.world_size,
-        ranks=tuple(_loaded(c, reading.records[c.path]) for c in wanted),
+        ranks=tuple(enriched(_loaded(c, reading.records[c.path]), manifests.get(file_of(c.path))) for c in wanted),
         missing_ranks=tuple(sorted(set(range(run.world_size or 0)) - set(run.ranks))),
         other_runs=tuple(others),
         unreadable=tuple(Unreadable(shown(path), reason) for path, reason in reading.refused.items()),

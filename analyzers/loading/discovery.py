@@ -13,6 +13,7 @@ from itertools import islice
 from rankscope.analyzers.errors import NothingToRead
 from rankscope.analyzers.quantities import count
 from rankscope.analyzers.run import Unreadable
+from rankscope.collector.run_dir import RANKS, rank_folders
 
 MOST_ENTRIES = 2_000_000  # looked at under one folder: some seconds on a local disk
 MOST_FILES = 20_000  # that may be traces; each costs an open
@@ -29,6 +30,7 @@ class Found:
     files: list[str] = field(default_factory=list)
     refused: list[Unreadable] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    run_dirs: list[str] = field(default_factory=list)  # of the collector; `files` has nothing of their ranks' folders
     looked_at: int = 0  # entries of folders
 
 
@@ -42,7 +44,7 @@ def discover(paths: Sequence[str]) -> Found:
             raise NothingToRead(f"{kind} {shown(path)}")
         for place in places:
             _take(place, found)
-    found.files = _each_once(found.files)
+    found.files, found.run_dirs = _each_once(found.files), _each_once(found.run_dirs)
     return found
 
 
@@ -53,7 +55,8 @@ def _take(path: str, found: Found) -> None:
         found.refused.append(Unreadable(path, f"cannot be opened ({error.strerror})"))
         return
     if stat.S_ISDIR(mode):
-        _scan(path, found)
+        above = os.path.dirname(os.path.abspath(path))
+        _scan(above if _is_ranks_folder(os.path.basename(os.path.abspath(path)), above) else path, found)
     elif stat.S_ISREG(mode):
         found.files.append(path)
     else:
@@ -93,7 +96,9 @@ def _entries(root: str, found: Found) -> Iterator[os.DirEntry[str]]:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if _worth_entering(entry):
+                    if _is_ranks_folder(entry.name, folder) and entry.is_dir(follow_symlinks=False):
+                        found.run_dirs.append(folder)
+                    elif _worth_entering(entry):
                         folders.append(entry.path)
                     yield entry
         except OSError as error:
@@ -118,6 +123,10 @@ def _likely(path: str) -> bool:
 
 def _worth_entering(entry: os.DirEntry[str]) -> bool:
     return not entry.name.startswith(".") and entry.name not in _SKIPPED_FOLDERS and entry.is_dir(follow_symlinks=False)
+
+
+def _is_ranks_folder(name: str, folder: str) -> bool:
+    return name == RANKS and next(rank_folders(folder), None) is not None
 
 
 def _refuse_links(root: str, links: list[str], found: Found) -> None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from rankscope.analyzers.errors import BadSelection
 from rankscope.analyzers.loading.ranks import Capture
+from rankscope.collector.run_dir import RANKS
 
 GAP_NS = (
     60 * 10**9
@@ -220,7 +221,7 @@ def _identified(found: list[RunFiles]) -> list[RunFiles]:
     used: dict[str, int] = defaultdict(int)
     result = []
     for run in reversed(found):
-        folder = os.path.basename(os.path.commonpath([c.folder for c in run.captures]))
+        folder = os.path.basename(_without_ranks(os.path.commonpath([c.folder for c in run.captures])))
         name = _NOT_IN_ID.sub("-", folder).strip("-")[:40] or "run"
         started = run.started_ns
         when = f"-{datetime.fromtimestamp(started // 10**9, UTC):%Y%m%d-%H%M%S}" if started is not None else ""
@@ -228,6 +229,12 @@ def _identified(found: list[RunFiles]) -> list[RunFiles]:
         number = used[name + when]
         result.append(replace(run, id=name + when + (f"-{number}" if number > 1 else "")))
     return result[::-1]
+
+
+def _without_ranks(folder: str) -> str:
+    """The run directory of windows that lie in its ranks' folders; any other folder itself."""
+    parts = folder.split(os.sep)
+    return os.sep.join(parts[: parts.index(RANKS)]) if RANKS in parts[1:] else folder
 
 
 def _repeats(captures: Sequence[Capture]) -> bool:

@@ -22,7 +22,7 @@ def ranks(numbers: Sequence[int]) -> str:
 def nothing(paths: Sequence[str], looked_at: int, refused: Mapping[str, str]) -> str:
     """Why there is nothing to report."""
     where = shown(" ".join(paths))
-    lines = list(_refused(refused))
+    lines = list(refused_files(refused))
     if not lines:
         return f"no trace in {where}: none of {plural(looked_at, 'entry', 'entries')} ends in .json or .json.gz"
     return f"no trace in {where}:" + "".join(f"\n  {line}" for line in lines)
@@ -39,7 +39,7 @@ def warnings(
     """Everything about the choice of files that a reader of the report must know."""
     return [
         *found.warnings,
-        *_refused(refused),
+        *refused_files(refused),
         *_copies(copies),
         *_runs(run, among),
         *_sources(wanted),
@@ -47,7 +47,8 @@ def warnings(
     ]
 
 
-def _refused(refused: Mapping[str, str]) -> Iterator[str]:
+def refused_files(refused: Mapping[str, str]) -> Iterator[str]:
+    """Files that could not be read, by reason."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for path, reason in refused.items():
         by_reason[reason].append(shown(path))

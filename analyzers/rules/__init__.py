@@ -1,4 +1,7 @@
-"""One file a rule: a docstring, TITLE, thresholds with their source, and check(). Being in this folder registers it."""
+"""One file a rule: a docstring, TITLE, thresholds with their source, and check(). Being in this folder registers it.
+
+READS names what it can judge from: ("traces",) unless it says so; with "pulse" a run directory without traces is enough.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ def load_rules(ids: Collection[str] | None = None) -> tuple[Rule, ...]:
     found = []
     for module_info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{module_info.name}")
-        found.append(Rule(module_info.name.replace("_", "-"), module.TITLE, module.check, inspect.getdoc(module) or ""))
+        rule_id, doc = module_info.name.replace("_", "-"), inspect.getdoc(module) or ""
+        found.append(Rule(rule_id, module.TITLE, module.check, doc, "pulse" in getattr(module, "READS", ())))
     unknown = sorted(set(ids or ()) - {rule.id for rule in found})
     if unknown:
         raise BadSelection(f"no rule {', '.join(unknown)}; there are {', '.join(rule.id for rule in found)}")

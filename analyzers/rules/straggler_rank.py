@@ -6,28 +6,33 @@ How it is measured: each exposed nanosecond of waiting is charged to the ranks t
 was itself caused by waiting is passed on to its origin, and the rank with most charges is named if it leads step after
 step (one-sided sign test at 1 %, corrected for the number of ranks; on fewer steps, above 10 % of the step in every
 one). The cost is what fixing it alone returns: the longest exposed wait in the gap before it came; for ranks late
-together, in the gap before the first of them.
+together, in the gap before the first of them. A rank that waited for another stage of its pipeline, longer than the same stage of
+the other pipelines and by half of its delay, is not named. Without traces the pulse names the rank and the stage, at 5 % of the
+step: own time is a stage's time without its waits, and at each boundary of stages the furthest rank is the frontier.
 What to do: look at what the rank does longer than its peers (the cause): its kernels and clocks, its loader, its host
 process. Do not tune the network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from rankscope.analyzers.analysis import Analysis
-from rankscope.analyzers.causes import Excess, excess
+from rankscope.analyzers.causes import ADVICE, ADVICE_CPU_ONLY, Excess, excess
 from rankscope.analyzers.findings import CannotTell, Cause, Evidence, Finding, MissingSignal
 from rankscope.analyzers.persistence import Persistence, persistence, steps_needed
+from rankscope.analyzers.pipelines import late_for_a_stage
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding, unsure
+from rankscope.analyzers.pulse.straggler import judged
 from rankscope.analyzers.quantities import duration, plural, share, spans
 
 TITLE = "Straggler rank"
 TOGETHER = 2.0  # ranks are named together when that returns so many times what the worst alone does (ours)
+READS = ("traces", "pulse")
 RECORD = "prof.export_chrome_trace(f'trace/rank{dist.get_rank()}.json.gz')  # on every rank, into one folder"
 WORDS: dict[Cause, str] = {
     "compute": "{it} compute{s} longer than the others",
@@ -35,19 +40,6 @@ WORDS: dict[Cause, str] = {
     "host": "{its} host asks for work later than the others'",
     "unknown": "the trace does not show why",
 }
-ADVICE: dict[Cause, str] = {
-    "compute": (
-        "Compare clocks, temperature and throttling of this device with its peers' (nvidia-smi -q -d PERFORMANCE), "
-        "then its share of the work."
-    ),
-    "data": "Look at this rank's shard, storage path and loader workers; the model and the network are not the cause.",
-    "host": (
-        "Look at this rank's host process: garbage collection, logging, other processes on its cores, pinning "
-        "(numactl)."
-    ),
-    "unknown": "Record this rank with stacks (with_stack=True) and its device's clocks; do not tune the network.",
-}
-ADVICE_CPU_ONLY = "Compare the clocks and other processes of this rank's cores with its peers' (lscpu, top), then its work."
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +56,13 @@ class Suspect:
         return float(np.median(self.cost_ns)) if self.cost_ns.size else 0.0
 
 
-def check(analysis: Analysis) -> Iterator[Finding]:
+def check(analysis: Analysis) -> Iterable[Finding]:
     """Name the rank, or the ranks together, that persistently hold the others up."""
+    return judged(analysis, by_traces)
+
+
+def by_traces(analysis: Analysis) -> Iterator[Finding]:
+    """The same, as traces show it."""
     if len(analysis.ranks) < 2:
         if (analysis.run.world_size or 1) < 2:
             return
@@ -91,7 +88,7 @@ def check(analysis: Analysis) -> Iterator[Finding]:
 
 def _suspect(analysis: Analysis) -> Suspect:
     """The lane charged most; or lanes late together, when fixing them returns far more."""
-    caused, alone = analysis.caused, analysis.alone
+    caused, alone = np.where(late_for_a_stage(analysis)[:, None], 0.0, analysis.caused), analysis.alone
     worst = int(caused.sum(axis=1).argmax())
     others = np.delete(caused, worst, axis=0).max(axis=0)
     single = Suspect(frozenset({worst}), alone[worst], np.where(caused[worst] > others, alone[worst], -1.0))

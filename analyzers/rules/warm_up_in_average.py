@@ -10,37 +10,62 @@ What to do: torch.profiler.schedule(wait=..., warmup=...), and averages that lea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.findings import Evidence, Finding, MissingSignal
-from rankscope.analyzers.pricing import unpriced
+from rankscope.analyzers.pricing import SILENT, Judged, unpriced
+from rankscope.analyzers.pulse.either import either
+from rankscope.analyzers.pulse.pulse import Pulse
 from rankscope.analyzers.quantities import duration, share, spans
 
 TITLE = "Warm-up in the average"
 TIMES = 2.0  # the median of the steps after them; after pattern "first steps >> median" of meta-pytorch/attention-gym#487
+MOST = 100  # steps; a warm-up that is longer is a slow run (ours)
 REMAIN = 3  # steps after them, at least, to tell what is usual (ours)
+READS = ("traces", "pulse")
+SKIP = "Skip them: torch.profiler.schedule(wait=5, warmup=2, active=10), or --steps here."
+SKIP_PULSE = "Leave them out of averages (--steps here)."
 RECORD = "prof.step()  # once a step, with schedule=torch.profiler.schedule(wait=5, warmup=2, active=10)"
 
 
-def check(analysis: Analysis) -> Iterator[Finding]:
+def check(analysis: Analysis) -> Iterable[Finding]:
     """Report leading steps that are far longer than the others."""
+    return either(analysis, by_traces, by_pulse)
+
+
+def by_traces(analysis: Analysis) -> Iterator[Finding]:
+    """As traces show it."""
     if not any(record.facts.has_marks for record in analysis.records):
         raise MissingSignal("no step marks were recorded", RECORD)
-    steps = analysis.whole_steps()
+    yield from _leading(analysis, analysis.whole_steps(), SKIP)
+
+
+def by_pulse(pulse: Pulse) -> Iterator[Finding]:
+    """As the pulse alone shows it: the first steps that every rank has."""
+    typical = np.median(pulse.wall_ns, axis=0)
+    steps = {int(n): float(ns) for n, ns in zip(pulse.numbers, typical, strict=True)}
+    if not steps or pulse.recording.every > 1:  # a long run, whose first steps weigh nothing
+        return
+    yield from _leading(pulse, steps, SKIP_PULSE)
+
+
+def _leading(judged: Judged, steps: dict[int, float], advice: str) -> Iterator[Finding]:
     numbers, lengths = list(steps), np.array(list(steps.values()))
     leading = 0
-    while len(lengths) - leading > REMAIN and lengths[leading] > TIMES * np.median(lengths[leading + 1 :]):
+    while leading < MOST and len(lengths) - leading > REMAIN and lengths[leading] > TIMES * np.median(lengths[leading + 1 :]):
         leading += 1
     if not leading:
         return
     usual = float(np.median(lengths[leading:]))
     off = float(lengths.mean()) / usual - 1
+    if off < SILENT:
+        return
     warm = numbers[:leading]
     yield unpriced(
-        analysis,
+        judged,
         "validity",
         "note",
         message=(
@@ -52,7 +77,7 @@ def check(analysis: Analysis) -> Iterator[Finding]:
             Evidence("median of the others", round(usual), "ns"),
             Evidence("a plain average is too long by", off, "share"),
         ],
-        advice="Skip them: torch.profiler.schedule(wait=5, warmup=2, active=10), or --steps here.",
+        advice=advice,
         where=f"{duration(float(lengths[:leading].max()))} against {duration(usual)}.",
         expected="Averages over the capture agree with the step time of training.",
     )

@@ -10,11 +10,14 @@ from rich.text import Text as Line
 from rankscope.analyzers.quantities import duration, share
 from rankscope.reports import heat
 from rankscope.reports.blocks import Bar, Bars, Heatmap, Quantity
-from rankscope.reports.buckets import BY_KEY, FAMILIES, Family
+from rankscope.reports.buckets import ALL_FAMILIES, BY_KEY, Family
 from rankscope.reports.format import quantity
 from rankscope.reports.names import shortened, visible
 
 FAMILY_GLYPHS = {
+    "forward": "█",
+    "backward": "▓",
+    "optimizer": "▒",
     "compute": "█",
     "transfer": "▓",
     "unsplit": "▒",
@@ -24,6 +27,9 @@ FAMILY_GLYPHS = {
     "idle": "·",
 }
 FAMILY_STYLES = {
+    "forward": "blue",
+    "backward": "magenta",
+    "optimizer": "cyan",
     "compute": "blue",
     "transfer": "magenta",
     "unsplit": "bright_magenta",
@@ -43,7 +49,7 @@ def bars(block: Bars, width: int) -> list[Line]:
     shown = [*block.lead, *([block.rest_mean] if block.rest_mean else [])]
     if not shown:
         return []
-    families = [family for family in FAMILIES if any(_family_ns(bar, family) for bar in shown)]
+    families = [family for family in ALL_FAMILIES if any(_family_ns(bar, family) for bar in shown)]
     labels = [shortened(visible(bar.label), width // 2 - 6) for bar in shown]  # the bar keeps the other half
     label_width = max(map(cell_len, labels))
     figures = sum(_figure(family) for family in families)
@@ -85,7 +91,7 @@ def _family_ns(bar: Bar, family: Family) -> float:
 def _stack(bar: Bar, room: int, scale: float) -> Line:
     """Cumulative rounding: the bar's length is its total, whatever its parts."""
     line, done, total = Line(), 0, 0.0
-    for family in FAMILIES:
+    for family in ALL_FAMILIES:
         total += _family_ns(bar, family)
         upto = round(room * total / scale)
         line.append(FAMILY_GLYPHS[family.key] * (upto - done), style=FAMILY_STYLES[family.key])
@@ -96,7 +102,7 @@ def _stack(bar: Bar, room: int, scale: float) -> Line:
 
 def _legend(shown: Sequence[Bar], width: int) -> list[Line]:
     lines = [Line()]
-    for family in FAMILIES:
+    for family in ALL_FAMILIES:
         if not any(_family_ns(bar, family) for bar in shown):
             continue
         entry = Line.assemble((FAMILY_GLYPHS[family.key], FAMILY_STYLES[family.key]), (f" {family.label}   ", "dim"))

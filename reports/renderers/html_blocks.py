@@ -26,7 +26,7 @@ from rankscope.reports.blocks import (
     Text,
     Verdict,
 )
-from rankscope.reports.buckets import BUCKETS
+from rankscope.reports.buckets import ALL_BUCKETS
 from rankscope.reports.format import cell, exact
 from rankscope.reports.names import shortened
 from rankscope.reports.renderers.markup import escaped, tag
@@ -214,7 +214,7 @@ def _legend(bars: Iterable[Bar]) -> str:
             title=bucket.doc,
             data_bucket=bucket.key,
         )
-        for bucket in BUCKETS
+        for bucket in ALL_BUCKETS
         if sums.get(bucket.key) and whole
     )
     return tag("ul", "".join(entries), class_="legend")

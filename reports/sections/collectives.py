@@ -22,10 +22,12 @@ _COLUMNS = (
 
 
 def build(diagnosis: Diagnosis) -> Section | None:
-    """None for a single rank that never communicates; a multi-rank run without communication says so."""
+    """None for a single rank that never communicates, and without traces; a multi-rank run without communication says
+    so.
+    """
     report = diagnosis.collectives
     if not report.by_group and not report.unmatched:
-        if len(diagnosis.run.ranks) < 2:
+        if len(diagnosis.run.ranks) < 2 or not diagnosis.run.files:
             return None
         return Section("collectives", "Collectives", (Text("No collective was found in any rank's trace."),))
     imbalanced = any(group.imbalance is not None for group in report.by_group)

@@ -7,6 +7,7 @@ from rankscope.analyzers.quantities import plural, ranks
 from rankscope.reports.blocks import Block, Cell, Column, Copyable, Grid, Section, Text
 
 ORDER = 85
+MANY = 8  # rules skipped for one reason share a row
 
 
 def build(diagnosis: Diagnosis) -> Section:
@@ -41,8 +42,13 @@ def _rules(diagnosis: Diagnosis) -> Grid:
     rows: list[tuple[Cell, ...]] = [(rule, "found", plural(n, "finding")) for rule, n in found.items()]
     rows += [(failed.rule, "failed", f"{failed.error} (a fault of rankscope)") for failed in rules.failed]
     rows += [(unsure.rule, "inconclusive", unsure.reason) for unsure in rules.inconclusive]
-    rows += [(skipped.rule, "skipped", skipped.reason) for skipped in rules.skipped]
     rows += [(rule, "passed", "") for rule in rules.passed]
+    by_reason: dict[str, list[str]] = {}
+    for skipped in rules.skipped:
+        by_reason.setdefault(skipped.reason, []).append(skipped.rule)
+    for reason, skips in by_reason.items():
+        told = [", ".join(skips)] if len(skips) >= MANY else skips
+        rows += [(rule, "skipped", reason) for rule in told]
     columns = (Column("rule", False), Column("outcome", False), Column("why", False))
     return Grid("Rules", columns, tuple(rows), brief=40)
 

@@ -24,13 +24,17 @@ TERMS: tuple[tuple[str, str], ...] = (
     ("rank-time", "Time summed over ranks; never compared with wall time."),
     ("confidence", "How sure the finding is; 50 % at most where fewer than 3 steps were seen."),
     ("set aside", "An event with an impossible time. Its time counts as unknown; nothing else changes."),
+    ("stage", "A part of the step on the training thread, by the pulse: data, forward, backward, optimizer and others."),
+    ("own time", "A stage without what the thread was blocked in collectives: what a rank itself needs."),
+    ("frontier", "At each stage's end the furthest rank's own time; its increments add up to the group's step."),
+    ("goodput", "Wall time of whole steps, without checkpoints and steps done again, over all time since the start."),
     ("n/a", "Not recorded, or not to be told from what was recorded. Never the same as 0."),
 )
 
 
 def build(diagnosis: Diagnosis) -> Section | None:
     """None where there is no figure to read."""
-    if not diagnosis.attribution:
+    if not diagnosis.attribution and diagnosis.pulse is None:
         return None
     return Section("glossary", "How to read the numbers", (Terms(terms()),), detail=True)
 

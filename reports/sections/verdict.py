@@ -38,7 +38,8 @@ def status(diagnosis: Diagnosis) -> Status:
     for severity in SEVERITIES:
         if severity in found:
             return severity
-    return "ok" if diagnosis.attribution and diagnosis.rules.passed else "unknown"
+    measured = diagnosis.attribution or diagnosis.pulse
+    return "ok" if measured and diagnosis.rules.passed else "unknown"
 
 
 def _step(diagnosis: Diagnosis, times: list[RankTime]) -> list[Fact]:
@@ -87,8 +88,12 @@ def _machine(diagnosis: Diagnosis) -> Fact:
     run = diagnosis.run
     of_world = f" of {run.world_size}" if run.world_size and run.world_size != len(run.ranks) else ""
     devices = ", ".join(run.devices[:2]) + (" and others" if len(run.devices) > 2 else "")
-    note = " · ".join(part for part in (devices or "no device in the trace", run.backend or "") if part)
+    note = " · ".join(part for part in (devices or _no_device(diagnosis), run.backend or "") if part)
     return Fact("ranks", f"{len(run.ranks)}{of_world}", note)
+
+
+def _no_device(diagnosis: Diagnosis) -> str:
+    return "no device in the trace" if diagnosis.attribution else "no device"
 
 
 def _cautions(diagnosis: Diagnosis) -> list[str]:

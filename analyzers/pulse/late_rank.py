@@ -1,0 +1,136 @@
+"""Naming a rank from the pulse alone: who is persistently alone at the frontier, in which stage, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from rankscope.analyzers.causes import COVERS
+from rankscope.analyzers.findings import CannotTell, Cause, MissingSignal
+from rankscope.analyzers.persistence import Persistence, persistence, steps_needed
+from rankscope.analyzers.pulse.frontier import Floats
+from rankscope.analyzers.pulse.hardware import Hardware
+from rankscope.analyzers.pulse.pulse import Pulse
+from rankscope.analyzers.pulse.tables import STAGES
+from rankscope.analyzers.quantities import plural, ranks, share
+
+# Of the step. Own time is wall time of a thread, which other processes and ranks on the same cores stretch: on two cores
+# healthy pairs of gloo ranks differ by up to 3 % for minutes.
+COARSE: Final = 0.05
+PARTS: Final = 4  # of the run, in each of which the rank has to lead: who is slow for a while is not slow
+FEWEST: Final = 3  # judged steps in a part, else the run is not divided
+CAUSES: Final[dict[str, Cause]] = {
+    "data": "data",
+    "host_to_device": "data",
+    "forward": "compute",
+    "backward": "compute",
+    "optimizer": "compute",
+    "checkpoint": "host",
+    "other": "host",
+}
+RECORD: Final = "rankscope run -- torchrun ... train.py  # records the pulse of every rank"
+
+
+@dataclass(frozen=True, slots=True)
+class LateRank:
+    """One rank at the frontier. `cost_ns`: what it alone adds to the judged step; `excess_ns`: by stage, its own time
+    beyond the median of its peers' (medians over steps).
+    """
+
+    rank: int
+    cost_ns: float
+    leads: int
+    excess_ns: dict[str, float]
+    stage: str | None
+    cause: Cause
+    gc_ns: float | None
+    sm_clock_share: float | None  # its SM clock over the median of its peers'
+    tested: bool
+
+    def stage_excess_ns(self) -> float:
+        """The excess of the stage it is late in; 0 where none is named."""
+        return self.excess_ns[self.stage] if self.stage else 0.0
+
+
+def late_rank(pulse: Pulse, hardware: Hardware) -> LateRank | None:
+    """The rank that persistently delays the group, or None. MissingSignal, CannotTell: why the pulse cannot say."""
+    if len(pulse.ranks) < 2:
+        if pulse.recording.world_size < 2:
+            return None
+        raise MissingSignal(
+            "the pulse of one rank only was recorded, so nobody can be seen waiting for another", RECORD
+        )
+    if not len(pulse.usable):
+        raise CannotTell("the ranks' pulses have no step in common")
+    if pulse.doubt:
+        raise CannotTell(pulse.doubt)
+    alone = pulse.frontier.alone_ns
+    worst = int(np.bincount(alone.argmax(axis=0)[alone.max(axis=0) > 0], minlength=len(alone)).argmax())
+    others = np.delete(alone, worst, axis=0).max(axis=0)
+    lead = np.where(alone[worst] > others, alone[worst], -1.0)
+    cost = float(np.median(alone[worst]))
+    persists = persistence(lead, pulse.step_ns, len(pulse.ranks))
+    if cost < COARSE * pulse.step_ns or persists is Persistence.NONE or not _throughout(lead):
+        _alike(pulse)
+        return None
+    if persists is Persistence.TOO_FEW:
+        needed = steps_needed(len(pulse.ranks))
+        raise CannotTell(
+            f"{plural(lead.size, 'judged step')} cannot tell a slow rank from chance: record {needed} steps or more"
+        )
+    return _named(pulse, hardware, worst, cost, lead, persists is Persistence.TESTED)
+
+
+def _throughout(lead: Floats) -> bool:
+    """Whether the rank leads in most steps of every part of the run."""
+    if len(lead) < PARTS * FEWEST:
+        return True
+    return all(2 * int((part > 0).sum()) > len(part) for part in np.array_split(lead, PARTS))
+
+
+def excess(pulse: Pulse, lane: int) -> dict[str, float]:
+    """By stage, the rank's own time beyond the median of its peers', the median over judged steps."""
+    own = pulse.local_ns[lane]
+    peers = np.median(np.delete(pulse.local_ns, lane, axis=0), axis=0)
+    return {stage: float(more) for stage, more in zip(STAGES, np.median(own - peers, axis=0), strict=True)}
+
+
+def _alike(pulse: Pulse) -> None:
+    """CannotTell where several ranks are late alike, so that the frontier passes from one to the other."""
+    if pulse.on_device:
+        raise CannotTell(
+            "no rank is late in data loading, the optimizer or checkpoints; on a device the pulse does not split what it "
+            "does in forward and backward from waiting: record a window of the profiler"
+        )
+    late = [
+        rank for lane, rank in enumerate(pulse.ranks) if sum(excess(pulse, lane).values()) >= COARSE * pulse.step_ns
+    ]
+    if 2 <= len(late) <= len(pulse.ranks) // 2:
+        raise CannotTell(
+            f"{ranks(late)} are each at least {share(COARSE)} of the step behind the others, too alike for the pulse to "
+            "tell which of them delays the group"
+        )
+
+
+def _named(pulse: Pulse, hardware: Hardware, lane: int, cost: float, lead: Floats, tested: bool) -> LateRank:
+    more = excess(pulse, lane)
+    stage: str | None = max(more, key=lambda name: more[name])
+    if stage is not None and more[stage] < COVERS * cost:
+        stage = None
+    rank = pulse.ranks[lane]
+    gc = _gc_excess(pulse, lane)
+    clock = hardware.sm_clock_share(rank)
+    cause: Cause = CAUSES[stage] if stage else "unknown"
+    if gc is not None and gc >= COVERS * cost:
+        cause = "host"
+    elif cause == "compute":
+        cause = hardware.clock_cause(rank) or ("host" if hardware.host_contended(rank) else cause)
+    return LateRank(rank, cost, int((lead > 0).sum()), more, stage, cause, gc, clock, tested)
+
+
+def _gc_excess(pulse: Pulse, lane: int) -> float | None:
+    """How much longer the rank collects garbage than its peers, mean over judged steps: pauses come now and then."""
+    means = pulse.gc_ns[:, pulse.usable].mean(axis=1)
+    return None if np.isnan(means).any() else float(means[lane] - np.median(np.delete(means, lane)))

@@ -1,0 +1,164 @@
+"""Pulse: the stages of all ranks side by side, step by step, and the frontier through them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from rankscope.analyzers.pulse.frontier import Bools, Floats, Frontier, Ints, frontier, meetings
+from rankscope.analyzers.pulse.model import Process, Recording
+from rankscope.analyzers.pulse.tables import STAGES, stage_names
+
+FEWEST_SHARE: Final = 0.1  # of the steps of the rank that has most: with fewer a rank would take the others' steps away
+WARM_UP: Final = 2.0  # times the median: leading steps that long are warm-up, as in the rule warm-up-in-average
+# On a device the host does not wait in collectives: what the device did in these stages is not split from waiting.
+UNSPLIT: Final = ("forward", "backward")
+
+
+@dataclass
+class Pulse:
+    """The pulse of one run. Matrices are by (rank, step) or (rank, step, stage), with the steps that all ranks have.
+
+    `only_steps`: those the user asked for.
+    """
+
+    recording: Recording
+    only_steps: Collection[int] | None = None
+
+    @cached_property
+    def processes(self) -> list[Process]:
+        """Those with enough steps to be compared, ascending by rank."""
+        most = max((len(process.steps) for process in self.recording.processes), default=0)
+        return [p for p in self.recording.processes if len(p.steps) and len(p.steps) >= FEWEST_SHARE * most]
+
+    @property
+    def ranks(self) -> list[int]:
+        """Their ranks."""
+        return [process.rank for process in self.processes]
+
+    @cached_property
+    def numbers(self) -> Ints:
+        """Numbers of the steps that all ranks have, ascending."""
+        found: Ints | None = None
+        for process in self.processes:
+            own = process.steps.step
+            found = own if found is None else np.intersect1d(found, own, assume_unique=True)
+        if found is None:
+            return np.empty(0, np.int64)
+        return found if self.only_steps is None else found[np.isin(found, list(self.only_steps))]
+
+    @cached_property
+    def usable(self) -> Ints:
+        """Positions in `numbers` of the steps that are judged: not the first where two others remain, nor warm-up."""
+        typical = np.median(self.wall_ns, axis=0) if len(self.numbers) else np.empty(0)
+        first = int(len(typical) > 2 and self.only_steps is None and bool(self.numbers[0] == self._first_recorded))
+        usual = float(np.median(typical)) if len(typical) else 0.0
+        while first and first < len(typical) // 10 and typical[first] > WARM_UP * usual:
+            first += 1
+        return np.arange(first, len(typical))
+
+    @property
+    def _first_recorded(self) -> int:
+        return max((int(process.steps.step[0]) for process in self.processes), default=0)
+
+    @property
+    def steps(self) -> list[int]:
+        """Numbers of the judged steps."""
+        return [int(number) for number in self.numbers[self.usable]]
+
+    @cached_property
+    def step_ns(self) -> float:
+        """Wall time of a step: the median over judged steps of the median over ranks."""
+        return float(np.median(np.median(self.wall_ns[:, self.usable], axis=0))) if len(self.usable) else 0.0
+
+    # ---- matrices ----------------------------------------------------------------------------------------------------
+
+    def column(self, name: str) -> Floats:
+        """One column of PulseSteps by (rank, step); NaN where it is absent."""
+        result = np.full((len(self.processes), len(self.numbers)), np.nan)
+        for lane, process in enumerate(self.processes):
+            rows = np.searchsorted(process.steps.step, self.numbers)
+            values = process.steps.ints(name)[rows].astype(np.float64)
+            result[lane] = np.where(process.steps.valid(name)[rows], values, np.nan)
+        return result
+
+    @cached_property
+    def wall_ns(self) -> Floats:
+        """Length of each step on each rank."""
+        return self.column("wall_ns")
+
+    def by_stage(self, part: str = "") -> Floats:
+        """A part of every stage by (rank, step, stage): "" the stage itself, "wait", "device"."""
+        return np.stack([self.column(name) for name in stage_names(part)], axis=2)
+
+    @cached_property
+    def stage_ns(self) -> Floats:
+        """The training thread's time in each stage."""
+        return self.by_stage()
+
+    @cached_property
+    def wait_ns(self) -> Floats:
+        """Of that, blocked in collectives."""
+        return self.by_stage("wait")
+
+    @cached_property
+    def gc_ns(self) -> Floats:
+        """Garbage collection by (rank, step); NaN on ranks that did not watch it. A step without a pause has no entry."""
+        found = self.column("gc_ns")
+        for lane, process in enumerate(self.processes):
+            watched = process.manifest.probes.get("gc_pauses") == "on" or process.steps.valid("gc_ns").any()
+            found[lane] = np.nan_to_num(found[lane]) if watched else np.nan
+        return found
+
+    # ---- own time ----------------------------------------------------------------------------------------------------
+
+    @property
+    def on_device(self) -> bool:
+        """Whether any rank trains on a device."""
+        return any(process.manifest.device for process in self.processes)
+
+    @cached_property
+    def doubt(self) -> str:
+        """Why the ranks' own time cannot be told from waiting; empty where it can."""
+        judged = self.wait_ns[:, self.usable]
+        if self.on_device:
+            timed = ~np.isnan(self.by_stage("device")[:, self.usable]).all(axis=2)
+            if not timed.all():
+                return "the stages of the training thread do not show what its device does, and no device times were recorded"
+            return ""
+        if np.isnan(judged).any():
+            return "the pulse does not say how long the ranks were blocked in collectives"
+        if len(self.ranks) > 1 and not judged.any():
+            return "no rank was seen waiting in a collective, so nobody can be seen waiting for another"
+        return ""
+
+    @cached_property
+    def local_ns(self) -> Floats:
+        """Each rank's own time in each stage of the judged steps, waiting left out; only where there is no `doubt`."""
+        stages = np.nan_to_num(self.stage_ns[:, self.usable])
+        wait = np.nan_to_num(self.wait_ns[:, self.usable])
+        if self.on_device:
+            device = self.by_stage("device")[:, self.usable]
+            stages = np.where(np.isnan(device), stages, device)
+            for stage in map(STAGES.index, UNSPLIT):
+                stages[:, :, stage] = stages[:, :, stage].min(axis=0)
+            return stages
+        own: Floats = np.maximum(stages - wait, 0.0)
+        return own
+
+    @cached_property
+    def meets(self) -> Bools:
+        """In which (judged step, stage) ranks meet."""
+        met = meetings(np.nan_to_num(self.wait_ns[:, self.usable]))
+        if self.on_device:
+            met[:, STAGES.index("backward")] = True
+        return met
+
+    @cached_property
+    def frontier(self) -> Frontier:
+        """The frontier through the judged steps."""
+        return frontier(self.local_ns, self.meets)

@@ -1,0 +1,61 @@
+"""Ranks wait in a collective that another rank of the group has not entered, or has entered with something else.
+
+Why it matters: such a job stands until a timeout ends it, and every rank that waits looks as guilty as the one that is
+waited for.
+How it is measured: PyTorch's flight recorder, dumped by the collector when a step takes too long, on an exception or a
+signal: what each rank has asked of its groups and what is done, compared by sequence number. Ranks that are waited for
+and wait for nobody are named.
+What to do: `rankscope hang RUN_DIR` shows who waits for whom and where in the code; look at the stacks of the named rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rankscope.analyzers.analysis import Analysis
+from rankscope.analyzers.findings import Evidence, Finding, MissingSignal
+from rankscope.analyzers.hang.dumps import Dump
+from rankscope.analyzers.hang.judging import judge
+from rankscope.analyzers.pulse.either import recording_of
+from rankscope.analyzers.pulse.model import Process
+
+TITLE = "Hang"
+AFTERWARDS = "stop"  # the reason of a dump at the regular end: a fuller one of a hang is better
+NAMED = 8  # lines of evidence (ours)
+READS = ("pulse",)
+RECORD = "TORCH_FR_BUFFER_SIZE=2000 rankscope run -- torchrun ... train.py  # PyTorch's flight recorder, on from the start"
+
+
+def check(analysis: Analysis) -> Iterator[Finding]:
+    """Name the ranks that others wait for, where a collective was not ended."""
+    recording = recording_of(analysis.run)
+    processes = recording.later or recording.processes
+    dumps = [dump for process in processes if (dump := _dump(process)) is not None]
+    if not dumps:
+        raise MissingSignal("no flight recorder was dumped", RECORD)
+    found = judge(dumps, recording.world_size)
+    if found.verdict in ("none", "unknown"):
+        return
+    files = [f"{dump.path}" for dump in dumps if dump.rank in found.culprits]
+    yield Finding(
+        rule="",
+        kind="risk",
+        severity="critical",
+        message=found.sentence,
+        ranks=found.culprits,
+        steps=[],
+        cost_ns=None,
+        cause=None,
+        confidence=0.9 if found.culprits else 0.6,
+        evidence=[Evidence("by the flight recorder", line, "text") for line in found.evidence[:NAMED]],
+        advice=f"rankscope hang {recording.path}: who waits for whom, and where in the code.",
+        where=f"In group {found.group}." + (f" Dumps: {', '.join(files[:2])}." if files else "") if found.group else "",
+        expected="Every rank enters the same collectives in the same order.",
+    )
+
+
+def _dump(process: Process) -> Dump | None:
+    """The dump that says most: one of a hang, an exception or a signal before the one at the end."""
+    ordered = sorted(process.dumps, key=lambda dump: (dump.reason == AFTERWARDS, dump.path))
+    pending = [entry.dump for entry in ordered if entry.dump.pending]
+    return pending[0] if pending else ordered[0].dump if ordered else None
