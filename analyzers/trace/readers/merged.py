@@ -2,7 +2,7 @@
 
 Without categories, the ranges `forward` and `backward` (begins and ends, or whole) are the device's compute, and marks of
 iterations are steps: timelines of a pipeline. With Kineto's categories, events are what they are in Kineto's files; then
-the names of the processes say the ranks.
+the names of the processes say the ranks, or an argument of every event (TraceFusion).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _NAME = rb'"args"\s*:\s*\{\s*"name"\s*:\s*"[^"\\]{0,64}?\brank[ _:#-]?(\d{1,7})\
 NAMED = re.compile(
     rb'"process_name"[^{}]{0,200}' + _NAME + rb"|" + _NAME + rb'[^{}]{0,200}"process_name"', re.IGNORECASE
 )
+FUSED, FUSED_RANK = "pid_raw", "rank"  # arguments that TraceFusion gives to every event
 RANK = re.compile(r"\brank[ _:#-]?(\d{1,7})\b", re.IGNORECASE)
 COMPUTE = frozenset({"forward", "backward"})
 STEP_BEGINS, STEP_ENDS = "iteration begin", "iteration end"
@@ -46,6 +47,8 @@ def sniff(head: bytes, name: str) -> bool:
     """Whether text that begins so may be a merged timeline; its name counts for nothing."""
     if foreign.why_not(head) is not None:
         return False
+    if f'"{FUSED}"'.encode() in head:
+        return True
     if len({first or second for first, second in NAMED.findall(head)}) > 1:
         return True
     timeline = BEGINS.search(head) is not None or RANGES.search(head) is not None
@@ -159,7 +162,7 @@ class Process:
         elif name == STEP_ENDS and number in self.begun:
             step = _between(self.begun.pop(number), event)
             return {**step, "cat": "user_annotation", "name": f"ProfilerStep#{number}", "args": {}}
-        else:
+        elif not self.worded:  # Kineto has marks of its own, which say nothing
             self.unknown[name] += 1
         return None
 
@@ -209,8 +212,7 @@ class MergedTier(ForgivingTier):
         pid = _pid(event)
         found = self.processes.get(pid)
         if found is None and len(self.processes) < MOST_PROCESSES:
-            said = RANK.search(pid) if isinstance(pid, str) else None
-            found = self.processes[pid] = Process(ForgivingTier(self.names), None if said is None else int(said[1]))
+            found = self.processes[pid] = Process(ForgivingTier(self.names), _rank(event, pid))
         return found
 
     def _trace(self, path: str, rank: int, of: list[Process], nobodys: int, damage: str) -> Trace:
@@ -241,6 +243,15 @@ class MergedTier(ForgivingTier):
 def _pid(event: Event) -> Pid:
     pid = integer(event.get("pid"))
     return str(event.get("pid"))[:200] if pid is None else pid
+
+
+def _rank(event: Event, pid: Pid) -> int | None:
+    """The rank that a process's first event says."""
+    arguments = event.get("args")
+    if isinstance(arguments, dict) and FUSED in arguments:
+        return integer(arguments.get(FUSED_RANK))
+    said = RANK.search(pid) if isinstance(pid, str) else None
+    return None if said is None else int(said[1])
 
 
 def _between(begin: Event, end: Event) -> Event:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,19 @@ def test_a_process_may_be_named_by_its_id(tmp_path: Path) -> None:
     assert [head.rank for head in heads(path)] == [4, 5]
 
 
+def test_the_rank_may_be_an_argument_of_every_event(tmp_path: Path) -> None:
+    """As TraceFusion writes it: processes and correlations of a rank are shifted out of the way of the others."""
+    events = []
+    for rank in (0, 1):
+        for event in kineto(500 + 1000 * rank, 1000 * rank, 9 * rank):
+            arguments = {**event.get("args", {}), "rank": rank, "pid_raw": event["pid"] - 1000 * rank}
+            events.append({**event, "args": arguments})
+    path = tmp_path / "merged_trace.json"
+    path.write_text(json.dumps({"traceEvents": events}, indent=4))
+    assert [head.rank for head in heads(path)] == [0, 1]
+    assert [read(f"{path}/rank {rank}")[DeviceEvents].start_ns.tolist() for rank in (0, 1)] == [[20_000], [29_000]]
+
+
 def test_a_file_of_one_rank_is_not_taken_for_a_merged_one(tmp_path: Path) -> None:
     """A process may be called after its rank, and an annotation may name another."""
     path = tmp_path / "trace.json"
@@ -201,3 +215,21 @@ def test_corpus_pipeline_is_four_ranks_of_one_iteration() -> None:
     rows = [row for row in found.attribution if row.step == 10]
     assert rows[0].window_ns == 712_708_000 and rows[1].window_ns == 712_704_000
     assert [row.compute.kernel_ns for row in rows] == [336_122_000, 321_831_000, 326_826_000, 537_076_000]
+
+
+def test_corpus_ranks_in_one_file_are_what_they_are_in_files_of_their_own(tmp_path: Path) -> None:
+    folder = corpus("kineto-torchrec-4rank/late-rank")
+    events = []
+    for path in folder.iterdir():
+        document = json.loads(gzip.decompress(path.read_bytes()))
+        rank = document["distributedInfo"]["rank"]
+        for event in document["traceEvents"]:
+            arguments = {**event.get("args", {}), "rank": rank, "pid_raw": event["pid"]}
+            if "correlation" in arguments:
+                arguments["correlation"] += rank * 10**8
+            pid = event["pid"] + rank * 10**8 if isinstance(event["pid"], int) else event["pid"]
+            if event.get("cat") != "Trace":
+                events.append({**event, "pid": pid, "args": arguments})
+    (tmp_path / "merged.json").write_text(json.dumps({"traceEvents": events}))
+    one, many = diagnosis(tmp_path / "merged.json"), diagnosis(folder)
+    assert (one.verdict, one.attribution, one.collectives) == (many.verdict, many.attribution, many.collectives)
