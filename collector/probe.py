@@ -14,6 +14,7 @@ and besides what `Probe` asks for, its class may have
 
     ending(reason)   the run ends in an unusual way, "exception: ..." or "signal 15": dump what explains it. Called before
                      `stop`, and for a signal also from a thread of ours while the training thread stands in a collective
+    every_step       True: its `step` is called after every step, also those that a thinned collector does not listen to
     flushed()        called about every second by the thread that writes the records: work that must stay off the step
 """
 

@@ -19,6 +19,7 @@ class Roster:
     def __init__(self, place: Place, manifest: Manifest, guard: Guard) -> None:
         self._place, self._manifest, self._guard = place, manifest, guard
         self._steps: list[tuple[str, Any]] = []  # the guarded `step` of each probe that is on
+        self._every_step: set[str] = set()
         self._started: list[Any] = []
         self._awaited: dict[str, list[Any]] = {}  # by the module that the program has not loaded yet
 
@@ -37,6 +38,12 @@ class Roster:
             ended(step)
         if self._awaited:
             self._start_awaited()
+
+    def passed(self, step: int) -> None:
+        """A step has ended that the collector does not listen to."""
+        for name, ended in self._steps:
+            if name in self._every_step:
+                ended(step)
 
     def tell(self, method: str, *arguments: Any) -> None:
         """Call an optional method of all probes that have it."""
@@ -75,6 +82,8 @@ class Roster:
     def _begin(self, probe: Any) -> None:
         self._manifest.probes[probe.name] = "on"
         self._started.append(probe)
+        if getattr(probe, "every_step", False):
+            self._every_step.add(probe.name)
         self._steps.append((probe.name, self._guard(probe.name, probe.step)))
         probe.start(self._place)
 

@@ -90,6 +90,8 @@ class Steps:
         if clock.listening:
             clock.close(at)
             self._keep(place)
+        else:
+            self._roster.passed(place.step)
         self._job.stepped(at - self._began_ns - (clock.stage_ns[CHECKPOINT] if clock.listening else 0))
         if self._overhead.stepped(at - self._began_ns, self._records.background_ns):
             self._records.event("thinned", every=self._overhead.every, share=self._overhead.share(self._records.background_ns))
