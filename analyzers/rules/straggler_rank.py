@@ -6,9 +6,10 @@ How it is measured: each exposed nanosecond of waiting is charged to the ranks t
 was itself caused by waiting is passed on to its origin, and the rank with most charges is named if it leads step after
 step (one-sided sign test at 1 %, corrected for the number of ranks; on fewer steps, above 10 % of the step in every
 one). The cost is what fixing it alone returns: the longest exposed wait in the gap before it came; for ranks late
-together, in the gap before the first of them. A rank that waited for another stage of its pipeline, longer than the same stage of
-the other pipelines and by half of its delay, is not named. Without traces the pulse names the rank and the stage, at 5 % of the
-step: own time is a stage's time without its waits, and at each boundary of stages the furthest rank is the frontier.
+together, in the gap before the first of them. A rank that waited for another stage of its pipeline, longer than the
+same stage of the other pipelines does and by half of its delay, is not named. Without traces the pulse names the rank
+and the stage, at 5 % of the step: own time is a stage's time without its waits, and at each boundary of stages the
+furthest rank is the frontier.
 What to do: look at what the rank does longer than its peers (the cause): its kernels and clocks, its loader, its host
 process. Do not tune the network.
 """

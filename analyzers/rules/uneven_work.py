@@ -4,8 +4,9 @@ Why it matters: an all-to-all takes as long as the rank with most bytes, a pipel
 stage, and this is so on healthy hardware.
 How it is measured: of all-to-all collectives, the bytes of the rank with most over the mean, step by step; the cost is
 the part of their exposed transfer that even sizes would return. Of a pipeline, told by sends and receives between
-neighbours, the computation of each stage, the median over its ranks, against the median stage; the cost is what the
-heaviest stage computes above the mean stage. Either must lead step after step.
+neighbours, the computation of each stage, the median over its ranks (the lower of two: one slow rank is no heavy
+stage), against the median stage; the cost is what the heaviest stage computes above the mean stage. Either must lead
+step after step.
 What to do: for experts an auxiliary loss, a capacity factor, or another placement; for a pipeline fewer layers on the
 heavy stage (often the last: head and loss), or a vocabulary split over ranks.
 """
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from rankscope.analyzers.analysis import Analysis, typical
 from rankscope.analyzers.findings import Evidence, Finding
 from rankscope.analyzers.persistence import Persistence, persistence
+from rankscope.analyzers.pipelines import pipelines
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding, unsure
 from rankscope.analyzers.quantities import share, spans
 
@@ -83,12 +85,12 @@ def _uneven_bytes(
 
 
 def _pipeline(analysis: Analysis) -> Iterator[Finding]:
-    stages = _stages(analysis)
-    if len(stages) < 2:
+    stages = [list(stage) for stage in zip(*pipelines(analysis), strict=True)]
+    if len(stages) <= 2:  # two ranks that send to each other need not be a pipeline
         return
     kernel = analysis.part("kernel_ns")
     of_lane = {place.lane: i for i, place in enumerate(analysis.places)}
-    times = np.array([np.nanmedian(kernel[[of_lane[lane] for lane in stage]], axis=0) for stage in stages])
+    times = np.array([_lower_median(kernel[[of_lane[lane] for lane in stage]]) for stage in stages])
     heavy = int(typical(times).argmax())
     others = np.delete(times, heavy, axis=0)
     over = float(np.nanmedian(times[heavy] / np.maximum(np.nanmedian(times, axis=0), 1.0)))
@@ -115,35 +117,6 @@ def _pipeline(analysis: Analysis) -> Iterator[Finding]:
     yield finding if persists is Persistence.TESTED and analysis.steps else unsure(finding)
 
 
-def _stages(analysis: Analysis) -> list[list[int]]:
-    """Lanes by pipeline stage, first to last; empty where sends and receives show no pipelines of one length.
-
-    Ranks that send to each other form a pipeline of three or more if each has at most two neighbours and two have one
-    (a ring may be a ring attention as well); ascending ranks are ascending stages.
-    """
-    pool = analysis.matches.pool
-    talking = np.flatnonzero(
-        np.isin(pool.word, [i for i, w in enumerate(pool.words) if w in ("send", "receive")]) & pool.has_peer
-    )
-    lane_of = {rank: lane for lane, rank in enumerate(analysis.ranks)}
-    pairs = {(int(pool.lane[i]), lane_of[int(pool.peer[i])]) for i in talking if int(pool.peer[i]) in lane_of}
-    neighbours: dict[int, set[int]] = {}
-    for a, b in pairs:
-        neighbours.setdefault(a, set()).add(b)
-        neighbours.setdefault(b, set()).add(a)
-    chains: list[list[int]] = []
-    left = set(neighbours)
-    while left:
-        chain, reached = set[int](), {min(left)}
-        while reached:
-            chain |= reached
-            reached = {b for a in reached for b in neighbours[a]} - chain
-        left -= chain
-        chains.append(sorted(chain))
-    placed = {place.lane for place in analysis.places}
-    one_length = len({len(chain) for chain in chains}) == 1 and len(chains[0]) > 2
-    ends = sum(len(some) == 1 for some in neighbours.values())
-    open_lines = ends == 2 * len(chains) and all(len(some) <= 2 for some in neighbours.values())
-    if not one_length or not open_lines or not set(neighbours) <= placed:
-        return []
-    return [list(stage) for stage in zip(*chains, strict=True)]
+def _lower_median(times: Floats) -> Floats:
+    found: Floats = np.nanpercentile(times, 50, axis=0, method="lower")
+    return found
