@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -14,14 +15,16 @@ from pathlib import Path
 
 import pytest
 
+import rankscope
 from rankscope.simulator import demo, faults, simulate
 from rankscope.ui import cli
 from rankscope.ui.commands import tables
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = ["recording.md", "slow-rank.md", "comparing.md", "migrating.md"]
+PAGES = ["recording.md", "report.md", "slow-rank.md", "comparing.md", "migrating.md"]
 NEEDS_A_JOB = {"recording.md"}  # its Python trains
+HTA = os.environ.get("RANKSCOPE_HTA_PYTHON") or str(ROOT / ".venv-hta/bin/python")
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -66,16 +69,47 @@ def ran(script: str, at: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("command", [c for page in PAGES for c in commands(page) if not c.startswith("rankscope hta")])
+@pytest.mark.parametrize("command", [c for page in PAGES for c in commands(page) if not c.startswith("torchrun ")])
 def test_commands_of_the_pages_run(command: str, there: Path) -> None:
     program, *args = shlex.split(command)
+    if args[0] == "hta":
+        if not Path(HTA).exists():
+            pytest.skip("HTA is not installed here (make bench-hta, or RANKSCOPE_HTA_PYTHON)")
+        (there / ".venv-hta").symlink_to(Path(HTA).parents[1])
     status = cli.main(args)
     assert program == "rankscope" and status == ("--fail-on" in args)
     if "-o" in args:
         assert (there / args[args.index("-o") + 1]).stat().st_size > 0
 
 
-@pytest.mark.parametrize("page", sorted(set(PAGES) - NEEDS_A_JOB - {"migrating.md"}))
+def test_the_recording_records_what_the_report_needs(tmp_path: Path) -> None:
+    """The page from top to bottom: its script in two processes, then its commands on what that wrote."""
+    pytest.importorskip("torch", reason="torch is not installed (extra `train`)")
+    place = tmp_path / "recording"
+    place.mkdir()
+    (block,) = blocks("recording.md", "python")
+    (place / "train.py").write_text(block, encoding="utf-8")
+    train, *reports = (shlex.split(command) for command in commands("recording.md"))
+    assert train[0] == "torchrun" and [command[:2] for command in reports] == [["rankscope", "report"]] * 2
+    launched = [sys.executable, "-m", "torch.distributed.run", *train[1:]]
+    done = subprocess.run(
+        launched, cwd=place, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    for _, *args in reports:
+        told = subprocess.run(
+            [sys.executable, "-m", "rankscope", *args], cwd=place, capture_output=True, text=True, timeout=300
+        )
+        assert told.returncode == 0, told.stderr[-2000:]
+    run = rankscope.load(place / "traces", cache=False, jobs=1)
+    assert run.ranks == [0, 1] and len(run.analysis.steps) == 9  # of ten, the first is not judged
+    outcomes = run.diagnose().rules
+    assert outcomes.failed == []
+    assert not any("record_shapes" in skipped.record for skipped in outcomes.skipped)
+    assert run.operators()["name"].str.startswith("aten::").any()
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - NEEDS_A_JOB - {"migrating.md", "report.md"}))
 def test_python_of_the_pages_runs(page: str, there: Path) -> None:
     told = ran("\n".join(blocks(page, "python")), there)
     if page == "slow-rank.md":
