@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from contract.layout import text
 from contract.writer import Rank
 from runs import analysed, written
@@ -65,12 +66,17 @@ def test_a_mark_that_appears_twice_counts_once(tmp_path: Path) -> None:
     assert [label for label, _, _ in windows(rank, tmp_path)] == [None, 1, "after"]
 
 
-def test_a_step_much_longer_than_the_other_ranks_is_partial(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("step", "partial"), [(2, [(1, 2)]), (1, [])])
+def test_a_last_step_much_longer_than_the_other_ranks_is_partial(
+    step: int, partial: list[tuple[int, int]], tmp_path: Path
+) -> None:
     ranks = [Rank(n, 3) for n in range(3)]
     for rank in ranks:
-        for step in range(3):
-            long = 160_000 if (rank.rank, step) == (1, 2) else 100_000
-            rank.step(step, step * 100_000, step * 100_000 + long)
-            rank.launch(step * 100_000 + 5_000, step * 100_000 + 10_000, step * 100_000 + 50_000)
+        begin = 0
+        for number in range(3):
+            end = begin + (160_000 if (rank.rank, number) == (1, step) else 100_000)
+            rank.step(number, begin, end)
+            rank.launch(begin + 5_000, begin + 10_000, begin + 50_000)
+            begin = end
     rows = analysed(written(tmp_path, map(text, ranks))).rows
-    assert [(row.rank, row.step) for row in rows if row.partial and row.step is not None] == [(1, 2)]
+    assert [(row.rank, row.step) for row in rows if row.partial and row.step is not None] == partial

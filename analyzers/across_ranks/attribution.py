@@ -12,11 +12,13 @@ from rankscope.analyzers.measured import Communication, Compute, Host, Idle, Inp
 from rankscope.analyzers.one_rank.rank_record import RankRecord
 from rankscope.analyzers.one_rank.row_times import PARTS, STEP, RowTimes, labels
 
-UNEVEN: Final = 1.5  # a window so many times the other ranks' is a profiler stopping or a process leaving, not a step
+UNEVEN: Final = 1.5  # a last window so many times the other ranks' is a profiler stopping or a process leaving, not a step
 
 
 def partial_rows(records: Sequence[RankRecord]) -> list[np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """Which rows of each rank's RowTimes are partial: cut off by the capture, or far longer than on the other ranks."""
+    """Which rows of each rank's RowTimes are partial: cut off by the capture, or its last and far longer than on the
+    other ranks. A longer one before was a step, as when one rank saves a checkpoint.
+    """
     tables = [record[RowTimes] for record in records]
     windows: dict[int, list[tuple[int, int, int]]] = {}
     result = [table.cut_off.astype(np.bool_).copy() for table in tables]
@@ -28,9 +30,10 @@ def partial_rows(records: Sequence[RankRecord]) -> list[np.ndarray[tuple[int], n
         lengths = np.array([length for _, _, length in same])
         # No window is UNEVEN times its peers' that is not so many times the shortest: in a healthy run nothing is compared.
         for position in np.flatnonzero(lengths > UNEVEN * lengths.min()).tolist():
-            others = np.delete(lengths, position)
-            if lengths[position] > UNEVEN * np.median(others):
-                result[same[position][0]][same[position][1]] = True
+            lane, row, _ = same[position]
+            is_last = tables[lane].step[row] == tables[lane].step[tables[lane].label == STEP].max()
+            if is_last and lengths[position] > UNEVEN * np.median(np.delete(lengths, position)):
+                result[lane][row] = True
     return result
 
 

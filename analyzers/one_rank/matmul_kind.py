@@ -15,15 +15,16 @@ import numpy.typing as npt
 
 # The instruction's shape (s16816, h884, i8816) or generation (hmma, gmma, tensorop, wmma), the operands' type (tf32), or
 # a family that has no other kernels (nvjet, FlashAttention, cuDNN's xmma); Triton's products, whose names say nothing of
-# it, get the benefit of the doubt. After torch-tb-profiler's list.
+# it, get the benefit of the doubt. After torch-tb-profiler's list. Memory-efficient attention in fp32 is on tensor cores
+# from sm80 on (pytorch/pytorch, mem_eff_attention/gemm_kernel_utils.h).
 _TENSOR_CORES: Final = re.compile(
     r"[shi](?:884|1688|8816|16816|16832|161616)|[hgiq]mma_|_(?:w|h)?mma_|_tensorop_|tf32|nvjet|flash_(?:fwd|bwd)"
-    r"|cutlass3x|fmha|sm(?:90|100|103|120)_\w*gemm|xmma_(?!.*simt)|conv1x1|conv2d_c1_k1|c1_k1"
+    r"|cutlass3x|fmha(?!_cutlass[FB]_f32\w*_sm(?:50|70|75))|sm(?:90|100|103|120)_\w*gemm|xmma_(?!.*simt)|conv1x1|conv2d_c1_k1|c1_k1"
     r"|first_layer_wgrad_kernel|direct_group|dgrad_1x1_stride_2x2|ImplicitGemmMultistage"
     r"|triton_tem|matmul|attn_(?:fwd|bwd)",
     re.IGNORECASE,
 )
-_FP32: Final = re.compile(r"(?<![a-z0-9])sgemm|_sgemm|scudnn|f32f32_f32f32\w*simt", re.IGNORECASE)
+_FP32: Final = re.compile(r"(?<![a-z0-9])sgemm|_sgemm|scudnn|f32f32_f32f32\w*simt|fmha_cutlass[FB]_f32", re.IGNORECASE)
 _CONVOLUTION: Final = re.compile(r"conv|cudnn|fprop|dgrad|wgrad|winograd", re.IGNORECASE)
 _CONVOLUTION_WORK: Final = re.compile(r"winograd\w*|(?:wgrad|dgrad)_\w*engine", re.IGNORECASE)
 _HALF: Final = re.compile(r"bf16|f16|(?<![a-z])h(?:884|1688|16816)|s884", re.IGNORECASE)

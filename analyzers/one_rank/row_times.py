@@ -53,6 +53,7 @@ class RowTimes(Table):
     tiny_gap_ns = Column(
         np.int64, "gaps up to 100 us before such kernels, without drain, loader, checkpoint, collection"
     )
+    tiny_wait_ns = Column(np.int64, "of them, what other_ns and launch_ns hold and other_told_ns does not")
     tensor_core_ns = Column(np.int64, "kernels that compute on tensor cores, by name")
     eligible_ns = Column(np.int64, "matrix products and convolutions in full fp32, by name")
     fp32_matmul_ns = Column(np.int64, "the matrix products among them")
@@ -71,6 +72,10 @@ class RowTimes(Table):
         np.int64, "collectives of a CPU backend begun in the step; those in flight at once count once"
     )
     profiler_idle_ns = Column(np.int64, "starved during the profiler's own overhead")
+    other_told_ns = Column(
+        np.int64, "of other_ns, during compilation, index loops, collectives of a CPU backend, the profiler's overhead"
+    )
+    sync_told_ns = Column(np.int64, "of sync_ns, while a collective of a CPU backend was in flight")
     allocated_peak_bytes = Column(np.int64, "most memory allocated on the device; 0 where it was not recorded")
     reserved_peak_bytes = Column(np.int64, "most memory reserved on the device; 0 where it was not recorded")
 

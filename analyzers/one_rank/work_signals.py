@@ -68,12 +68,20 @@ def _idle(
     else:
         before_tiny[:] = False
     short = Spans(gaps.start[before_tiny], gaps.end[before_tiny])
+    late = before_tiny & (gaps.asked > gaps.start)
+    drained = told & gaps.drain
     claimed = union(*(activity.on(host.main_tid) for activity in (host.loader, host.checkpoint, host.gc)))
     idle = Spans(gaps.start, gaps.end)
     stepping, _ = _device_spans(work, host.main_tid, ranges.optimizer)
     _, zeroing = _device_spans(work, host.main_tid, ranges.zero_grad)
+    elsewhere = union(ranges.compiling, ranges.loops, ranges.cpu_collectives, ranges.profiler)
+    explained = subtract(intersect(Spans(starved.start[told & ~drained], starved.end[told & ~drained]), elsewhere), claimed)
+    by_cpu = intersect(Spans(starved.start[drained], starved.end[drained]), ranges.cpu_collectives)
     return {
         "tiny_gap_ns": within(subtract(short, claimed), bounds),
+        "tiny_wait_ns": within(subtract(Spans(gaps.start[late], gaps.end[late]), union(claimed, explained)), bounds),
+        "other_told_ns": within(explained, bounds),
+        "sync_told_ns": within(subtract(by_cpu, claimed), bounds),
         "optimizer_idle_ns": within(intersect(idle, stepping), bounds),
         "zero_grad_ns": within(zeroing, bounds),
         "loop_idle_ns": within(intersect(waiting, ranges.loops), bounds),

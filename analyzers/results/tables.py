@@ -15,7 +15,7 @@ class AttributionTable(Table):
     device = Column(np.int64, "device; absent on a CPU-only rank", nullable=True)
     window = Column(object, "step, before, after, or run: the whole run, the sum of its steps where the host marks any")
     step = Column(np.int64, "ProfilerStep number, where the window is a step", nullable=True)
-    partial = Column(np.bool_, "cut off by the capture, or far longer than on the other ranks: kept out of the rules")
+    partial = Column(np.bool_, "cut off by the capture, or last and far longer than on other ranks: kept out of the rules")
     window_ns = Column(np.int64, "length of the window")
     compute_ns = Column(np.int64, "kernel_ns + device_copy_ns")
     kernel_ns = RowTimes.kernel_ns

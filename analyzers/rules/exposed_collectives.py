@@ -2,8 +2,9 @@
 
 Why it matters: collectives are free while the device computes; exposed, they lengthen the step by their whole length.
 How it is measured: exposed transfer time, and exposed communication that cannot be split, without the part in which the
-host had not even launched the next kernel (better overlap does not return that) and without waiting for late ranks
-(`straggler-rank` prices it). The cost is the median over ranks of the median over steps.
+host had not even launched the next kernel (better overlap does not return that), without waiting for late ranks
+(`straggler-rank` prices it) and without what `small-collectives` prices. The cost is the median over ranks of the
+median over steps.
 What to do: start collectives earlier and in larger pieces: FSDP prefetch and wrapping per block, DDP bucket_cap_mb and
 static_graph, overlap with the optimizer; then a faster network.
 """
@@ -12,10 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rankscope.analyzers.analysis import Analysis
+import numpy as np
+
+from rankscope.analyzers.analysis import Analysis, typical
 from rankscope.analyzers.findings import Evidence, Finding
 from rankscope.analyzers.pricing import of_the_step, step_share, time_finding
 from rankscope.analyzers.quantities import share
+from rankscope.analyzers.rules.small_collectives import priced_ns
 
 TITLE = "Exposed collectives"
 TRIGGER_SHARE = 0.05  # of the step; source: TraceLens's exposed-communication advice (Agent/Analysis)
@@ -23,7 +27,8 @@ TRIGGER_SHARE = 0.05  # of the step; source: TraceLens's exposed-communication a
 
 def check(analysis: Analysis) -> Iterator[Finding]:
     """Report exposed communication that overlap could hide."""
-    cost = analysis.cost_ns("worth_hiding_ns")
+    worth = analysis.part("worth_hiding_ns") - priced_ns(analysis)
+    cost = float(np.median(typical(worth))) if len(worth) else 0.0
     if step_share(analysis, cost) <= TRIGGER_SHARE:
         return
     hidden = analysis.cost_ns("communication_overlapped_ns")

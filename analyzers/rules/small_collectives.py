@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rankscope.analyzers.analysis import Analysis, typical
+from rankscope.analyzers.analysis import Analysis, Floats, typical
 from rankscope.analyzers.findings import Evidence, Finding, MissingSignal
 from rankscope.analyzers.intervals import Bools
 from rankscope.analyzers.one_rank.training_ranges import DDP, FSDP
@@ -43,9 +43,7 @@ def check(analysis: Analysis) -> Iterator[Finding]:
         raise MissingSignal("the sizes of collectives were not recorded", RECORD)
     kinds = _kinds(analysis)
     chosen = np.logical_or.reduce(list(kinds.values()))
-    if not chosen.any():
-        return
-    cost = float(np.median(typical(analysis.worth_hiding_of(chosen)))) if analysis.places else 0.0
+    cost = _cost_ns(analysis, chosen)
     if step_share(analysis, cost) <= SILENT:
         return
     per_step = float(chosen.sum()) / len(analysis.ranks) / max(len(analysis.usable), 1)
@@ -69,6 +67,21 @@ def check(analysis: Analysis) -> Iterator[Finding]:
             f"{size(middle)}."
         ),
     )
+
+
+def priced_ns(analysis: Analysis) -> Floats | float:
+    """What this rule prices, by (place, usable step); 0 where it is silent."""
+    if not analysis.matches.pool.has_bytes.any():
+        return 0.0
+    chosen = np.logical_or.reduce(list(_kinds(analysis).values()))
+    silent = step_share(analysis, _cost_ns(analysis, chosen)) <= SILENT
+    return 0.0 if silent else analysis.worth_hiding_of(chosen)
+
+
+def _cost_ns(analysis: Analysis, chosen: Bools) -> float:
+    if not chosen.any() or not analysis.places:
+        return 0.0
+    return float(np.median(typical(analysis.worth_hiding_of(chosen))))
 
 
 def _kinds(analysis: Analysis) -> dict[str, Bools]:

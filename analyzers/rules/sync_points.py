@@ -3,8 +3,8 @@
 Why it matters: the copy or the call itself is short; its price is the refill, since a drained device has nothing
 queued.
 How it is measured: idle gaps that begin while the thread that launches next is in a blocking call (synchronise calls,
-synchronous copies, .item()); what loader, checkpoint, garbage collection and allocator do not claim of such a gap is
-the cost. The cost is the median over ranks of the median over steps.
+synchronous copies, .item()); what loader, checkpoint, garbage collection, allocator and collectives of a CPU backend do
+not claim of such a gap is the cost. The cost is the median over ranks of the median over steps.
 What to do: keep losses and metrics on the device and read them every k steps or with a non-blocking copy; drop
 torch.cuda.synchronize() and print(loss) from the loop; avoid nonzero and boolean indexing in it.
 """
@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rankscope.analyzers.analysis import Analysis
+import numpy as np
+
+from rankscope.analyzers.analysis import Analysis, typical
 from rankscope.analyzers.coverage import need_launches
 from rankscope.analyzers.findings import Evidence, Finding
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding
@@ -28,7 +30,8 @@ DEVICE_SYNCS = 1  # a step in steady state; source: Nsight Systems' cuda_api_syn
 def check(analysis: Analysis) -> Iterator[Finding]:
     """Report the refills after blocking calls."""
     need_launches(analysis)
-    cost = analysis.cost_ns("sync_ns")
+    refill = analysis.part("sync_ns") - analysis.part("sync_told_ns")
+    cost = float(np.median(typical(refill))) if len(refill) else 0.0
     of_step = step_share(analysis, cost)
     copies, steps = analysis.cost_ns("device_to_host_copies"), max(len(analysis.usable), 1)
     syncs = analysis.cost_ns("device_syncs")

@@ -24,13 +24,20 @@ KERNELS = 100  # of them a step (ours): fewer are not worth fusing
 TRIGGER_SHARE = 0.3  # of the compute kernels (ours); tiny is below 10 us, source: TraceLens's short-kernel advice
 
 
+def speaks(analysis: Analysis) -> bool:
+    """Whether there are so many of them, and so much idle time before them, that it is worth a finding."""
+    kernels, tiny = analysis.cost_ns("kernels"), analysis.cost_ns("tiny_kernels")
+    many = tiny >= KERNELS and tiny > TRIGGER_SHARE * kernels
+    return many and step_share(analysis, analysis.cost_ns("tiny_gap_ns")) > SILENT
+
+
 def check(analysis: Analysis) -> Iterator[Finding]:
     """Report the gaps before kernels that are too short."""
     need_launches(analysis)
+    if not speaks(analysis):
+        return
     kernels, tiny = analysis.cost_ns("kernels"), analysis.cost_ns("tiny_kernels")
     cost = analysis.cost_ns("tiny_gap_ns")
-    if tiny < KERNELS or tiny <= TRIGGER_SHARE * kernels or step_share(analysis, cost) <= SILENT:
-        return
     yield time_finding(
         analysis,
         message=f"Before kernels shorter than 10 µs the device stands idle {of_the_step(analysis, cost)}.",

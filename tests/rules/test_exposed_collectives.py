@@ -47,3 +47,19 @@ def test_communication_under_computation_is_silent(tmp_path: Path) -> None:
 def test_without_the_peers_files_the_waiting_included_is_said(tmp_path: Path) -> None:
     (found,) = findings(exposed(2 * MS)[:1], "exposed-collectives", tmp_path)
     assert "waiting for the ranks whose files are missing included" in found.message
+
+
+def test_what_small_collectives_cost_is_priced_there(tmp_path: Path) -> None:
+    def body(rank: Rank, _: int) -> None:
+        at = rank.begin + 4 * MS
+        rank.fill(rank.begin + FIRST, at)
+        for elements, length in ((1 << 20, large), (8_000, 900 * US)):
+            rank.collective(at, at + length, elements=elements)
+            at += length
+        rank.fill(at + US, rank.begin + STEP)
+
+    large = 490 * US
+    assert findings(ranks(2, body), "exposed-collectives", tmp_path) == []
+    large = 550 * US
+    (found,) = findings(ranks(2, body), "exposed-collectives", tmp_path)
+    assert found.cost_ns == 550 * US

@@ -52,3 +52,27 @@ def test_without_device_or_launches_the_rule_says_what_to_record(tmp_path: Path)
 
     assert "ProfilerActivity.CUDA" in skipped(ranks(1, no_device, cpu_only=True), "host-bound-launch", tmp_path)
     assert "ProfilerActivity.CPU" in skipped(ranks(1, no_launch), "host-bound-launch", tmp_path)
+
+
+def test_what_the_profiler_s_overhead_claims_is_told_there(tmp_path: Path) -> None:
+    def body(rank: Rank, _: int) -> None:
+        start, end = rank.gap(4 * MS, 3 * MS)
+        rank.host("Activity Buffer Request", start, end, "overhead")
+
+    assert findings(ranks(1, body), "host-bound-launch", tmp_path) == []
+
+
+def test_gaps_before_tiny_kernels_are_priced_there_if_there_are_enough(tmp_path: Path) -> None:
+    def late(number: int) -> list[Rank]:
+        def body(rank: Rank, _: int) -> None:
+            at = rank.begin + FIRST
+            for _i in range(number):
+                rank.kernel(at, at + 5 * US, asked=at - 6 * US)
+                at += 25 * US
+            rank.kernel(at, rank.begin + STEP, asked=at - 6 * US)
+
+        return ranks(1, body)
+
+    assert findings(late(120), "host-bound-launch", tmp_path) == []
+    (found,) = findings(late(90), "host-bound-launch", tmp_path)
+    assert found.cost_ns == 90 * 20 * US + FIRST

@@ -52,3 +52,15 @@ def test_without_a_device_the_rule_is_skipped(tmp_path: Path) -> None:
         rank.host("aten::item", rank.begin, rank.begin + MS)
 
     assert "ProfilerActivity.CUDA" in skipped(ranks(1, body, cpu_only=True), "sync-points", tmp_path)
+
+
+def test_waiting_for_a_collective_of_a_cpu_backend_is_priced_there(tmp_path: Path) -> None:
+    """gloo's thread waits for the copy to the host, then reduces, then asks for the copy back."""
+
+    def body(rank: Rank, _: int) -> None:
+        start, end = rank.gap(4 * MS, 2 * MS)
+        rank.call("cudaStreamSynchronize", start - MS, start + 2 * US)
+        rank.host("gloo:all_reduce", start - MS, end - 600 * US, "user_annotation", tid=7)
+
+    (found,) = findings(ranks(1, body), "sync-points", tmp_path)
+    assert found.cost_ns == 600 * US

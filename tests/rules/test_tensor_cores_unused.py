@@ -42,9 +42,17 @@ def test_short_work_and_devices_without_tensor_cores_are_silent(run: Rank, tmp_p
         "void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4> >(Flash_fwd_params)",
         "triton_tem_fused_addmm_relu_12",
         "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32",
+        "fmha_cutlassF_f16_aligned_64x64_rf_sm70(PyTorchMemEffAttention::AttentionKernel::Params)",
+        "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel::Params)",
     ],
 )
 def test_one_kernel_on_tensor_cores_anywhere_is_use(kernel: str, tmp_path: Path) -> None:
     run = computing(5 * MS, VOLTA, **V100)
     run.kernel(run.begin + 9 * MS, run.begin + 9 * MS + US, kernel)
     assert findings(run, "tensor-cores-unused", tmp_path) == []
+
+
+def test_attention_in_fp32_is_eligible_before_ampere(tmp_path: Path) -> None:
+    kernel = "fmha_cutlassB_f32_aligned_64x64_k64_sm70(PyTorchMemEffAttention::AttentionBackwardKernel::Params)"
+    (found,) = findings(computing(800 * US, kernel, **V100), "tensor-cores-unused", tmp_path)
+    assert found.cost_ns == 700 * US
