@@ -32,6 +32,18 @@ def test_what_one_rank_lacks_is_left_out(lost: list[int], offset: int | None) ->
     assert found.margin > 1.5
 
 
+@pytest.mark.parametrize("ppm", [-200, 100, 200])
+def test_clocks_that_drift_by_more_than_a_collective_lasts_do_not_set_sequences_apart(ppm: int) -> None:
+    ends = np.cumsum(np.random.default_rng(7).integers(40_000_000, 60_000_000, 200))  # ten seconds: up to 2 ms
+    kept = np.setdiff1d(np.arange(200), [0, 1, 99])
+    other = jittered(ends, 3)[kept]
+    found = align(ending(ends), ending(other + 9 * SECOND + other * ppm // 1_000_000), None)
+    assert found is not None
+    assert found.first.tolist() == kept.tolist() and found.second.tolist() == list(range(len(kept)))
+    assert found.drift * 1e6 == pytest.approx(ppm, abs=10)  # 20 us of jitter over two thirds of ten seconds
+    assert found.spread_ns < 30_000
+
+
 def test_either_side_may_lack_some() -> None:
     found = align(ending(IRREGULAR[:-1]), ending(jittered(IRREGULAR, 2)[1:]), 0)
     assert found is not None

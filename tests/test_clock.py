@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rankscope.analyzers.across_ranks.clock import Clocks, End
 from rankscope.analyzers.across_ranks.clock_fit import fit_clocks
+from rankscope.analyzers.intervals import Spans
 
 SECOND, US = 10**9, 1_000
 BASE = 1_767_225_600 * SECOND
@@ -88,3 +89,73 @@ def test_unnamed_hosts_whose_ends_agree_share_a_clock() -> None:
     found = fit_clocks([None, None, None], ends)
     assert found.method == ("shared_clock", "shared_clock", "ends")
     assert found.hosts[1].offset_ns == 0 and found.hosts[2].offset_ns == pytest.approx(2 * SECOND, abs=20 * US)
+
+
+def test_a_run_too_short_to_tell_its_drift_states_none_and_counts_it_as_residual() -> None:
+    ends = met(20, [(0, 0.0), (3 * SECOND, 100e-6)], 5 * US, every=SECOND // 1_000)
+    found = fit_clocks(["a", "b"], ends)
+    assert not found.hosts[1].drift_told and abs(found.hosts[1].drift) < 100e-6
+    assert error(found, ends) <= found.residual_ns([0, 1]) + 2 * 5 * US  # the ends are 5 us off themselves
+    longer = fit_clocks(["a", "b"], met(20, [(0, 0.0), (3 * SECOND, 100e-6)], 5 * US))
+    assert longer.hosts[1].drift_told
+
+
+def test_times_far_from_the_last_common_end_are_less_sure() -> None:
+    ends = met(20, [(0, 0.0), (SECOND, 0.0)], 5 * US, every=SECOND // 1_000)
+    first, last = (np.array([end.ends for end in ends]).min(axis=0), np.array([end.ends for end in ends]).max(axis=0))
+    near = fit_clocks(["a", "b"], ends, Spans(first, last)).residual_ns([0, 1])
+    far = fit_clocks(["a", "b"], ends, Spans(first, last + 10 * SECOND)).residual_ns([0, 1])
+    assert near < 12 * US
+    assert 10 * SECOND * 100e-6 < far < 4 * 10 * SECOND * 100e-6  # nothing holds a drift of 100 ppm for ten seconds
+
+
+def test_offsets_and_drifts_without_jitter_are_exact_to_the_nanosecond() -> None:
+    clocks = [(0, 0.0), (10 * SECOND, 100e-6), (-10 * SECOND, -100e-6)]
+    ends = met(50, clocks, 0, every=2 * SECOND)
+    found = fit_clocks(["a", "b", "c"], ends)
+    assert error(found, ends) <= 2  # times are rounded to nanoseconds, on both hosts
+    assert found.residual_ns([1, 2]) <= 2
+
+
+def test_a_host_that_jitters_more_makes_only_its_own_times_less_sure() -> None:
+    ends = met(100, [(0, 0.0), (SECOND, 0.0), (2 * SECOND, 0.0)], 5 * US)
+    for end, late in zip(ends, np.random.default_rng(5).integers(-200 * US, 200 * US, len(ends)), strict=True):
+        end.ends[2] += late
+    found = fit_clocks(["a", "b", "c"], ends)
+    assert found.residual_ns([0, 1]) < found.residual_ns([0, 2]) / 2
+    assert found.residual_ns([0, 2]) == found.residual_ns([0, 1, 2]) > 100 * US
+
+
+def test_a_loop_of_hosts_that_does_not_close_widens_the_residual() -> None:
+    offsets = [0, SECOND, 2 * SECOND]
+    whole = met(400, [(offset, 0.0) for offset in offsets], 5 * US, every=SECOND // 100)
+    straight = met(12, [(offsets[1], 0.0), (offsets[2], 0.0)], 5 * US, seed=1)
+    bent = [End(np.array([1, 2]), end.ends + np.array([0, 300 * US])) for end in straight]
+    closed = fit_clocks(["a", "b", "c"], whole + [End(np.array([1, 2]), end.ends) for end in straight])
+    assert closed.residual_ns([1, 2]) < 10 * US
+    assert fit_clocks(["a", "b", "c"], whole + bent).residual_ns([1, 2]) > 100 * US
+
+
+def test_the_longer_the_chain_between_two_hosts_the_less_is_sure() -> None:
+    hosts = 12
+    ends = [
+        End(np.array([host, host + 1]), end.ends)
+        for host in range(hosts - 1)
+        for end in met(12, [(host * SECOND, 0.0), ((host + 1) * SECOND, 0.0)], 20 * US, seed=host)
+    ]
+    found = fit_clocks([str(host) for host in range(hosts)], ends)
+    assert found.residual_ns([0, 1]) < found.residual_ns([0, 6]) < found.residual_ns([0, 11])
+
+
+def test_so_many_ends_are_read_as_narrow_the_fit() -> None:
+    ends = met(5_000, [(0, 0.0), (SECOND, 50e-6)], 20 * US, every=SECOND // 1_000)
+    found = fit_clocks(["a", "b"], ends)
+    assert found.hosts[1].drift == pytest.approx(50e-6, abs=2e-6)
+    assert found.residual_ns([0, 1]) < 30 * US
+
+
+def test_lengths_of_one_clock_are_found_again_in_another() -> None:
+    found = fit_clocks(["a", "b"], met(60, [(0, 0.0), (SECOND, 100e-6)], 0))
+    lanes, own = np.array([0, 1]), np.array([SECOND, SECOND])
+    assert found.common_length(lanes, own).tolist() == [SECOND, SECOND - 99_990]
+    assert found.own_length(lanes, found.common_length(lanes, own)).tolist() == [SECOND, SECOND]

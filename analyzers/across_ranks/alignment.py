@@ -8,6 +8,7 @@ came.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,6 +19,7 @@ from rankscope.analyzers.intervals import Ints, Spans
 EXTRA: Final = 2  # collectives that either side may lack beyond the difference in number
 MAX_SKIPS: Final = 64  # a longer side with more than this to spare is not the same sequence
 MAX_DRIFT: Final = 300e-6  # (ours) two clocks 100 ppm off each, and as much again: no more is taken for a drift
+FEW: Final = 3  # (ours) fewer pairs tell no clock of their own
 AMBIGUOUS: Final = 1.5  # (ours) below this many times the best spread, the second-best pairing is as likely
 
 
@@ -66,7 +68,22 @@ def align(a: Spans, b: Spans, offset_ns: int | None) -> Alignment | None:
 
 
 def _candidates(a: Spans, b: Spans, clock: tuple[int, float] | None) -> list[Alignment]:
-    return [c for c in (_candidate(a, b, lead, clock) for lead in _leads(a.size, b.size)) if c is not None]
+    found = []
+    for lead in _leads(a.size, b.size):
+        first, second = np.arange(max(lead, 0), a.size), np.arange(max(-lead, 0), b.size)
+        short = min(len(first), len(second))
+        if 2 * short >= min(a.size, b.size):
+            guesses = [clock] if clock else list(_guesses(a.end[first[:short]], b.end[second[:short]], b))
+            found += [_candidate(a, b, first, second, guess, fixed=clock is not None) for guess in guesses]
+    return [candidate for candidate in found if candidate is not None]
+
+
+def _guesses(a: Ints, b: Ints, whole: Spans) -> Iterator[tuple[int, float]]:
+    """b's clock, were all these pairs of ends the same; or only the first or the last third, before or after a gap."""
+    yield _clock(a, b, whole)
+    if (third := len(a) // 3) >= FEW:
+        yield _clock(a[:third], b[:third], whole)
+        yield _clock(a[-third:], b[-third:], whole)
 
 
 def _leads(n: int, m: int) -> list[int]:
@@ -75,24 +92,21 @@ def _leads(n: int, m: int) -> list[int]:
     return [lead for lead in range(low, high + 1) if min(n - max(lead, 0), m - max(-lead, 0)) >= 1]
 
 
-def _candidate(a: Spans, b: Spans, lead: int, clock: tuple[int, float] | None) -> Alignment | None:
-    """The best pairing whose first pair is (lead, 0) or (0, -lead). `clock`: b's offset and drift, None: unknown."""
-    first = np.arange(max(lead, 0), a.size)
-    second = np.arange(max(-lead, 0), b.size)
-    short = min(len(first), len(second))
-    if 2 * short < min(a.size, b.size):
-        return None
-    offset, drift = clock or _clock(a.end[first[:short]], b.end[second[:short]], b)
+def _candidate(
+    a: Spans, b: Spans, first: Ints, second: Ints, clock: tuple[int, float], *, fixed: bool
+) -> Alignment | None:
+    """The best pairing that begins with first[0] or second[0]. `clock`: b's offset and drift, a guess unless `fixed`."""
+    offset, drift = clock
     moved = _moved(b, offset, drift)
     if len(first) > len(second):
         first = first[_skip(a.end[first], moved.end[second])]
     elif len(second) > len(first):
         second = second[_skip(moved.end[second], a.end[first])]
-    if clock is None:
+    if not fixed:
         offset, drift = _clock(a.end[first], b.end[second], b)
         moved = _moved(b, offset, drift)
     together = (moved.end[second] >= a.start[first]) & (a.end[first] >= moved.start[second])
-    if not together.any() or (clock is None and 2 * int(together.sum()) < len(together)):
+    if not together.any() or (not fixed and 2 * int(together.sum()) < len(together)):
         return None  # any few pairs agree on some offset
     residual = (moved.end[second] - a.end[first])[together]
     spread = float(np.abs(residual).mean()) * len(first) / len(residual)
