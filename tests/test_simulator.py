@@ -179,12 +179,17 @@ def test_a_slow_link_slows_its_own_group_and_no_other() -> None:
 @pytest.mark.parametrize("sharding", SHARDINGS, ids=lambda s: s["sharding"])
 def test_in_a_healthy_run_no_rank_is_last_persistently(sharding: dict) -> None:
     simulation = simulate(Scenario(ranks=8, steps=8, **{"ranks_per_host": 4, **sharding}))
+    leaders = set()
     for step in simulation.truth.steps:
-        arrivals = [m.arrivals_ns for m in simulation.truth.meetings if m.step == step and len(m.arrivals_ns) == 8]
-        spread = sum(max(a.values()) - sorted(a.values())[-2] for a in arrivals)
-        assert spread < 0.02 * step_ns(simulation)
-    last = [max(m.arrivals_ns, key=lambda rank: m.arrivals_ns[rank]) for m in simulation.truth.meetings]
-    assert max(last.count(rank) for rank in range(8)) < 0.5 * len(last)
+        behind = dict.fromkeys(range(8), 0)
+        for meeting in simulation.truth.meetings:
+            if meeting.step == step:
+                *_, second, last = sorted(meeting.arrivals_ns, key=meeting.arrivals_ns.__getitem__)
+                gap = meeting.arrivals_ns[last] - meeting.arrivals_ns[second]
+                assert gap < 0.02 * step_ns(simulation)  # one kernel of the slowest hundredth
+                behind[last] += gap
+        leaders.add(max(behind, key=behind.__getitem__))
+    assert len(leaders) > 2
 
 
 def test_without_communication_no_collective_is_written() -> None:
@@ -226,7 +231,9 @@ def test_ranks_leave_a_collective_as_far_apart_as_is_planted() -> None:
                 end = common[event["args"]["Process Group Name"], event["args"]["Seq"]]
                 early.append(event["ts"] + event["dur"] - end)
     assert -40_000 <= min(early) < -30_000 and 30_000 < max(early) <= 40_000
-    assert abs(sum(early) / len(early)) < 3 * 40_000 / (3 * len(early)) ** 0.5  # three standard errors of a uniform mean
+    assert (
+        abs(sum(early) / len(early)) < 3 * 40_000 / (3 * len(early)) ** 0.5
+    )  # three standard errors of a uniform mean
 
 
 def test_the_demo_writes_eight_ranks_and_says_what_is_planted(tmp_path: Path) -> None:
