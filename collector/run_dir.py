@@ -12,9 +12,10 @@ Lines are appended and whole, so that what was written before a `kill -9` stays 
 no record. A restarted rank gets a folder of its own: names never collide.
 
 Lines of `pulse.jsonl` (absent keys: not known): `step`, `begin_ns` (UNIX nanoseconds on the host's clock), `wall_ns`,
-`stages` {STAGES: ns of the training thread}, `wait` {stage: ns of it spent blocked in collectives}, `device` {stage: ns
-between device events}, `gc_ns`, `memory` {`host_bytes`, `device_bytes`, `device_peak_bytes`, `reserved_bytes`}, `log`
-{name: number, or null for what is no number}, `spans` {name: ns}, `hooks_ns` (the collector's own time in this step).
+`stages` {STAGES: ns of the training thread}, `wait` {stage: ns of it spent blocked in collectives}, `queued` {stage: ns of
+it ready to run, without a processor}, `device` {stage: ns between device events}, `gc_ns`, `memory` {`host_bytes`,
+`device_bytes`, `device_peak_bytes`, `reserved_bytes`}, `log` {name: number, or null for what is no number}, `spans`
+{name: ns}, `hooks_ns` (the collector's own time in this step).
 The stages add up to `wall_ns` exactly. A stage with time but without `wait` waited for an unknown part of it. Steps count
 from 0 in each folder; where the collector thinned itself out they have gaps.
 Lines of `events.jsonl`: `kind`, `unix_ns`, `step` (the one that ran), and what the kind brings: `checkpoint` {what,

@@ -31,6 +31,7 @@ class Mark(NamedTuple):
     at_unix_ns: int
     stage_ns: list[int]
     wait_ns: list[int]
+    queued_ns: list[int]
 
 
 class StageClock:
@@ -40,8 +41,8 @@ class StageClock:
     """
 
     __slots__ = (
-        "_segment_wait", "began_ns", "began_unix_ns", "current", "hooks", "hooks_ns", "listening", "marked", "since_ns",
-        "stage_ns", "thread", "unknown", "wait_ns",
+        "_queued", "_segment_wait", "began_ns", "began_unix_ns", "current", "hooks", "hooks_ns", "listening", "marked",
+        "queue_ns", "queued_ns", "since_ns", "stage_ns", "thread", "unknown", "wait_ns",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -49,12 +50,15 @@ class StageClock:
         self.thread = threading.get_ident()
         self.hooks = self.hooks_ns = 0  # calls, and time inside them, since the start
         self.marked: Callable[[int], None] | None = None  # told BEGIN, and each stage that ends: device events
+        self.queue_ns: Callable[[], int] | None = None  # how long the thread has stood in the run queue so far
         self.restart(now_ns())
 
     def restart(self, at_ns: int) -> None:
         """Begin a step."""
         self.stage_ns = [0] * len(STAGES)
         self.wait_ns = [0] * len(STAGES)
+        self.queued_ns = [0] * len(STAGES)
+        self._queued = 0 if self.queue_ns is None else self.queue_ns()
         self.current = OTHER
         self.began_ns = self.since_ns = at_ns
         self.began_unix_ns = unix_ns(at_ns)
@@ -107,7 +111,7 @@ class StageClock:
     def mark(self, at_ns: int) -> Mark:
         """The step as it is at this time; it goes on."""
         self._close(at_ns, self.current)
-        return Mark(at_ns, unix_ns(at_ns), self.stage_ns[:], self.wait_ns[:])
+        return Mark(at_ns, unix_ns(at_ns), self.stage_ns[:], self.wait_ns[:], self.queued_ns[:])
 
     def cut(self, mark: Mark) -> Mark:
         """Take back what came after the mark, so that the step can be closed there; what was taken is for `resume`."""
@@ -116,14 +120,16 @@ class StageClock:
             mark.at_ns, mark.at_unix_ns,
             [now - then for now, then in zip(self.stage_ns, mark.stage_ns, strict=True)],
             [now - then for now, then in zip(self.wait_ns, mark.wait_ns, strict=True)],
+            [now - then for now, then in zip(self.queued_ns, mark.queued_ns, strict=True)],
         )  # fmt: skip
         self.stage_ns, self.wait_ns, self.since_ns = mark.stage_ns, mark.wait_ns, mark.at_ns
+        self.queued_ns = mark.queued_ns
         return rest
 
     def resume(self, rest: Mark) -> None:
         """Begin the next step with what was taken back."""
         self.began_ns, self.began_unix_ns = rest.at_ns, rest.at_unix_ns
-        self.stage_ns, self.wait_ns = rest.stage_ns, rest.wait_ns
+        self.stage_ns, self.wait_ns, self.queued_ns = rest.stage_ns, rest.wait_ns, rest.queued_ns
         self.since_ns = rest.at_ns + sum(rest.stage_ns)
 
     def close(self, at_ns: int) -> None:
@@ -133,13 +139,16 @@ class StageClock:
     def record(self, step: int) -> dict[str, Any]:
         """The closed step as a line of `pulse.jsonl`; stages without time are left out."""
         stages = {name: ns for name, ns in zip(STAGES, self.stage_ns, strict=True) if ns}
-        return {
+        line: dict[str, Any] = {
             "step": step,
             "begin_ns": self.began_unix_ns,
             "wall_ns": self.since_ns - self.began_ns,
             "stages": stages,
             "wait": {name: self.wait_ns[NUMBER[name]] for name in stages if NUMBER[name] not in self.unknown},
         }
+        if self.queue_ns is not None:
+            line["queued"] = {name: ns for name, ns in zip(STAGES, self.queued_ns, strict=True) if ns > 0}
+        return line
 
     def _close(self, at: int, stage: int) -> None:
         length = at - self.since_ns
@@ -148,5 +157,9 @@ class StageClock:
             self.wait_ns[stage] += min(self._segment_wait, length)
             self._segment_wait = 0
         self.since_ns = at
+        if self.queue_ns is not None:
+            queued = self.queue_ns()
+            self.queued_ns[stage] += queued - self._queued
+            self._queued = queued
         if self.marked is not None:
             self.marked(stage)
