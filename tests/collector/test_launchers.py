@@ -7,6 +7,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+
 from rankscope.collector.environment import MAX_VALUE, environment
 from rankscope.collector.ranks import LAUNCHERS, Seat, groups, seat
 

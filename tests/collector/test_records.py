@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from recorded import lines
+
 from rankscope.collector import records, run_dir
 from rankscope.collector.records import Lines
 from rankscope.collector.run_dir import rank_folder

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+
 from rankscope.collector import stages
 from rankscope.collector.stages import BACKWARD, DATA, FORWARD, OPTIMIZER, OTHER, StageClock
 
