@@ -33,11 +33,15 @@ Slice = tuple[str, str]  # name as JSON, the inside of the args
 
 @dataclass(slots=True)
 class Written:
-    """Recorded events that were drawn, those of them on a lane beside their track, and those that have no time."""
+    """Recorded events that were drawn, those of them on a lane beside their track, and those that have no time.
+
+    `backwards`: events that begin before their launch by the file's clocks; no reader can draw an arrow to them.
+    """
 
     events: int = 0
     beside: int = 0
     set_aside: int = 0
+    backwards: int = 0
 
 
 def write(source: Source, file: BinaryIO) -> Written:
@@ -55,6 +59,7 @@ def write(source: Source, file: BinaryIO) -> Written:
         _recorded(tracks, trace, written)
     facts: dict[str, object] = {"made by": "rankscope", "run": analysis.run.id, "verdict": source.diagnosis.verdict}
     counts = {"events": written.events, "on a lane beside their track": written.beside, "set aside": written.set_aside}
+    counts |= {"launches after what they launched, without an arrow": written.backwards}
     out.close(facts | counts)
     return written
 
@@ -223,7 +228,11 @@ def _recorded(rank: _Rank, trace: Trace, written: Written) -> None:
         drawn = _events(rank, trace, name, events, "device", written)
         for row, track, at in zip(events.row.tolist(), drawn, rank.at(events.start), strict=True):
             call = int(joined.row[row])
-            if joined.launched[row] and call in called_on:
+            if not joined.launched[row] or call not in called_on:
+                continue
+            if at < called_at[call]:
+                written.backwards += 1
+            else:
                 rank.out.arrow((rank.pid, called_on[call], called_at[call]), (rank.pid, track, at))
     for name, events in beside(trace, hygiene, rank.extent):
         _events(rank, trace, name, events, "other", written)

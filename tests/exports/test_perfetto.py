@@ -12,7 +12,10 @@ from corpus import corpus
 from exports.made import LATE, MS, simulated
 
 import rankscope
+from rankscope.analyzers.one_rank.hygiene import set_aside
+from rankscope.analyzers.one_rank.launches import launches
 from rankscope.analyzers.results.rows import PARENTS
+from rankscope.analyzers.trace.tables import DeviceEvents
 from rankscope.reports.buckets import BUCKETS
 from rankscope.reports.exports import perfetto, trace_events
 from rankscope.reports.exports.perfetto import Written
@@ -151,13 +154,30 @@ def test_findings_lie_over_their_steps_on_the_ranks_they_name() -> None:
     assert drawn[LATE][0]["args"]["problem"] == finding.message
 
 
-def test_arrows_begin_in_a_call_and_end_at_what_it_launched() -> None:
-    document, _ = exported(simulated())
-    slices = {(e["pid"], e["tid"], e["ts"]): e["cat"] for e in document["traceEvents"] if e["ph"] == "X"}
-    ends = {kind: {e["id"]: e for e in document["traceEvents"] if e["ph"] == kind} for kind in "sf"}
-    assert ends["s"].keys() == ends["f"].keys() and len(ends["s"]) > 100
-    assert {slices[e["pid"], e["tid"], e["ts"]] for e in ends["s"].values()} == {"host"}
-    assert {slices[e["pid"], e["tid"], e["ts"]] for e in ends["f"].values()} == {"device"}
+LAUNCHING = ["simulated", "tracelens/train_resnet18.json.gz", "kineto-torchrec-4rank/late-rank", "kineto-dlrm-8rank"]
+
+
+@pytest.mark.parametrize("name", LAUNCHING)
+def test_arrows_begin_in_a_call_and_end_at_what_it_launched(name: str) -> None:
+    run = simulated() if name == "simulated" else rankscope.load(corpus(name), cache=False, jobs=1)
+    document, written = exported(run)
+    slices = defaultdict(set)
+    for event in document["traceEvents"]:
+        if event["ph"] == "X":
+            slices[event["pid"], event["tid"], event["ts"]].add(event["cat"])
+    ends = {kind: [e for e in document["traceEvents"] if e["ph"] == kind] for kind in "sf"}
+    ids = {kind: [e["id"] for e in events] for kind, events in ends.items()}
+    assert ids["s"] == ids["f"] == list(range(1, len(ids["s"]) + 1)) and len(ids["s"]) > 100
+    for begin, end in zip(ends["s"], ends["f"], strict=True):
+        assert begin["ts"] <= end["ts"] and end["bp"] == "e" and begin["pid"] == end["pid"]
+        assert "host" in slices[begin["pid"], begin["tid"], begin["ts"]]
+        assert "device" in slices[end["pid"], end["tid"], end["ts"]]
+    launched = sum(
+        int(launches(trace, set_aside(trace)).launched[set_aside(trace).kept(DeviceEvents)].sum())
+        for _, trace in run.traces()
+    )
+    assert len(ids["s"]) + written.backwards == launched
+    assert (written.backwards > 0) == ("late-rank" in name)  # its clocks of host and device disagree by microseconds
 
 
 def test_steps_asked_for_are_all_that_is_written() -> None:
