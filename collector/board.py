@@ -97,14 +97,14 @@ def store_board(prefix: str) -> StoreBoard | None:
     return None if found is None else StoreBoard(found(), prefix)
 
 
-def file_board(run_dir: str, world_size: int) -> FileBoard | None:
+def file_board(run_dir: str, world_size: int, name: str = FOLDER) -> FileBoard | None:
     """A board in the run directory; None unless the folders of all ranks are seen there, so that it is a shared one.
 
-    It bears the name of rank 0's newest folder, which all ranks of this start see alike.
+    `name`: what is agreed on. Below it the board is called after rank 0's newest folder, which all ranks see alike.
     """
     folders = list(rank_folders(run_dir))
     first = [folder for folder in folders if folder.rank == 0]
     if len({folder.rank for folder in folders}) < world_size or not first:
         return None
     newest = max(first, key=lambda folder: os.stat(folder.path).st_mtime_ns)
-    return FileBoard(os.path.join(run_dir, FOLDER, newest.token))
+    return FileBoard(os.path.join(run_dir, name, newest.token))
