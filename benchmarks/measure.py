@@ -123,7 +123,7 @@ def environment(extra: dict[str, str] | None = None) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": memory,
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in ("rankscope", "numpy", "msgspec", "isal", "pandas")}
+        "versions": {name: version_of(name) for name in ("rankscope", "numpy", "msgspec", "isal", "pandas")}
         | (extra or {}),
     }
 
@@ -135,7 +135,7 @@ def _lines(path: str) -> list[str]:
         return []
 
 
-def _version(name: str) -> str:
+def version_of(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
