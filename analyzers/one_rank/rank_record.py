@@ -135,7 +135,7 @@ def _row_times(
         columns |= signals.host_counts(trace, host, ranges, found, row)
         if work:
             columns |= signals.device_counts(trace, work[index], row)
-            columns |= work_signals(trace, work[index], row, host, ranges)
+            columns |= work_signals(trace, work[index], row, host, ranges, signals.host_bounds(found, row))
         labels = row.windows.labels
         columns["device"] = np.full(n, row.device or 0)
         columns["label"] = np.array([_label(x) for x in labels])

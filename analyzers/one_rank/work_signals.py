@@ -23,9 +23,12 @@ ON_CPU: Final = 0  # MemoryEvents.device_type; 1 is CUDA, 6 is HIP
 
 
 def work_signals(
-    trace: Trace, work: DeviceWork, row: RowTime, host: HostActivity, ranges: TrainingRanges
+    trace: Trace, work: DeviceWork, row: RowTime, host: HostActivity, ranges: TrainingRanges, host_bounds: Ints
 ) -> dict[str, Ints]:
-    """The columns of RowTimes that say what a device's kernels are like and what it waits for."""
+    """The columns of RowTimes that say what a device's kernels are like, what it waits for and what is allocated on it.
+
+    `host_bounds`: the row's windows by the host's marks, since it is the host that allocates, ahead of the device.
+    """
     bounds = row.windows.bounds
     compute = np.flatnonzero(work.kind == kernel_kind.COMPUTE)
     start, end = work.start[compute], work.end[compute]
@@ -44,7 +47,7 @@ def work_signals(
     }
     if row.gaps is not None:
         found |= _idle(work, row.gaps, host, ranges, start[tiny], bounds)
-    return found | _memory(trace, work.device, bounds)
+    return found | _memory(trace, work.device, host_bounds)
 
 
 def _none(bounds: Ints) -> Ints:

@@ -33,6 +33,17 @@ def test_nine_tenths_are_the_threshold_and_the_last_hundredths_critical(
     assert [f.severity for f in findings(remembering([full]), "memory-limit", tmp_path)] == severities
 
 
+def test_a_peak_belongs_to_the_step_in_which_the_host_allocates(tmp_path: Path) -> None:
+    """The host is through with all steps before the device has ended the second."""
+    rank = Rank(0, 1)
+    for number, begin in enumerate(rank.steps(length=MS)):
+        rank.kernel(number * STEP + FIRST, (number + 1) * STEP)
+        rank.memory(begin + 100_000, CAPACITY // 2, round(0.95 * CAPACITY))
+        rank.memory(begin + 200_000, 1 << 20, 1 << 30)
+    (found,) = findings(rank, "memory-limit", tmp_path)
+    assert {e.label: e.value for e in found.evidence}["reserved at the peak of a step"] == round(0.95 * CAPACITY)
+
+
 def test_memory_of_the_cpu_does_not_count(tmp_path: Path) -> None:
     run = remembering([0.5])
     run[0].memory(2 * MS, CAPACITY, CAPACITY, kind=0)

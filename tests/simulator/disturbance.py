@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rankscope.simulator import model
-from rankscope.simulator.engine import Worker
+from rankscope.simulator.engine import LAUNCH_LATENCY_NS, Worker
+from rankscope.simulator.memory import Memory
 from rankscope.simulator.scenario import FaultKind
+from rankscope.simulator.slower_kernels import SlowerKernels
 
 FILLS, UPDATES, LAPS = 10, 12, 100  # of zero_grad; of a single-tensor optimizer; of an indexing loop
+TINY, TINY_NS, TINY_GAP_NS = 200, 4_000, 40_000  # of a chain of tiny kernels: at least so many; each; before each
 SYNC_POINTS = 4  # layers after which a run with sync points calls .item()
 
 
@@ -18,6 +21,8 @@ class Disturbance:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.scenario = worker.scenario
+        self.kernels = SlowerKernels(worker.scenario, worker.rank)
+        self.memory = Memory(worker.scenario, worker.rank)
 
     def load(self) -> None:
         """Inside the loader's span, after its work."""
@@ -41,6 +46,17 @@ class Disturbance:
         loop = self.amount(FaultKind.INDEXING_LOOP)
         if loop and layer == middle:
             self._loop(loop // LAPS)
+        tiny = self.amount(FaultKind.TINY_KERNELS)
+        if tiny and layer == middle:
+            self._chain(tiny)
+        overhead = self.amount(FaultKind.PROFILER)
+        if overhead and layer == middle:
+            with worker.span("Activity Buffer Request", "overhead"):
+                worker.starve(overhead)
+        warm = self.amount(FaultKind.WARM_UP)
+        if warm and layer == 0:
+            worker.starve(0)
+            worker.call("cudaMalloc", until_ns=worker.now + warm)
         malloc = self.amount(FaultKind.DEVICE_MALLOC)
         if malloc and layer == middle:
             worker.drain("cudaFree")
@@ -51,12 +67,21 @@ class Disturbance:
 
     def launch(self, operator: str, kernel: str, ns: int) -> None:
         """Launch a compute kernel."""
-        slower = ns * self.amount(FaultKind.SLOW_COMPUTE) // model.compute_ns(self.scenario)
         late = self.amount(FaultKind.SLOW_PYTHON) // model.launches(self.scenario)
-        fp32 = self.amount(FaultKind.FULL_FP32)
-        if fp32 and kernel == model.GEMM:
-            kernel, slower = model.SGEMM, slower + ns * fp32 // model.matmul_ns(self.scenario)
-        self.worker.launch(operator, kernel, ns + slower, late)
+        self.worker.launch(operator, *self.kernels.instead(kernel, ns, self.worker.step), late)
+
+    def head(self, *, backward: bool) -> None:
+        """The output's matrix products, on a stage that is heavy with them: one forward, two backward."""
+        job = self.scenario
+        amount = self.amount(FaultKind.HEAVY_STAGE) * job.pipeline // max(job.pipeline - 1, 1)
+        for _ in range((2 if backward else 1) if amount else 0):
+            self.launch("aten::mm", model.GEMM, amount // (3 * job.micro_batches))
+
+    def keep(self, *, backward: bool) -> None:
+        """After a layer: its activations are kept, or no longer needed."""
+        allocation = self.memory.after_layer(self.worker.now, backward=backward)
+        if self.memory.is_recorded:
+            self.worker.recorded.allocations.append(allocation)
 
     def update(self) -> None:
         """The optimizer's kernels, inside its span."""
@@ -93,6 +118,14 @@ class Disturbance:
         for _ in range(LAPS):
             with self.worker.span("aten::select", "cpu_op"):
                 self.worker.now += ns - 2_000
+
+    def _chain(self, gaps_ns: int) -> None:
+        """Tiny kernels; the device has run dry before each for as long as from a launch to its start, or longer."""
+        count = max(1, min(max(TINY, gaps_ns // TINY_GAP_NS), gaps_ns // LAUNCH_LATENCY_NS))
+        self.worker.starve(0)
+        for _ in range(count):
+            late = gaps_ns // count - LAUNCH_LATENCY_NS
+            self.worker.launch("aten::mul", model.MULTIPLY, TINY_NS, max(0, late), host_ns=0)
 
     def _item(self, ns: int) -> None:
         """`.item()`: copy one number, wait for it; until the host has launched again, the device starves for `ns`."""

@@ -9,7 +9,17 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rankscope.simulator.recording import FLOAT_BYTES, Arrival, DeviceWork, Group, HostSpan, Recorded, RuntimeCall
+from rankscope.simulator.hardware import Properties
+from rankscope.simulator.recording import (
+    FLOAT_BYTES,
+    Allocation,
+    Arrival,
+    DeviceWork,
+    Group,
+    HostSpan,
+    Recorded,
+    RuntimeCall,
+)
 
 BASE_NS = 1_767_225_600_000_000_000  # baseTimeNanoseconds, the same in every file
 ORIGIN_NS = 864_000_000_000_000  # common time 0 after the base: ten days of uptime
@@ -28,6 +38,8 @@ class RankTrace:
     world: int
     host: str
     device: int
+    properties: Properties  # of the device
+    backend: str
     clock_offset_ns: int
     clock_drift_ppb: int
     groups: tuple[Group, ...]
@@ -50,21 +62,17 @@ class RankTrace:
     def _head(self) -> dict[str, object]:
         groups = [
             {
-                "pg_name": group.name, "pg_desc": group.description, "backend_config": "cuda:nccl",
+                "pg_name": group.name, "pg_desc": group.description, "backend_config": f"cuda:{self.backend}",
                 "pg_size": len(group.ranks), "ranks": list(group.ranks),
             }
             for group in self.groups
         ]  # fmt: skip
-        device = {
-            "id": self.device, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_014_020_096, "computeMajor": 9,
-            "computeMinor": 0, "maxThreadsPerBlock": 1024, "warpSize": 32, "numSms": 132,
-        }  # fmt: skip
         return {
             "schemaVersion": 1,
-            "deviceProperties": [device],
+            "deviceProperties": [{"id": self.device, **self.properties}],
             "distributedInfo": {
-                "backend": "nccl", "rank": self.rank, "world_size": self.world, "pg_count": len(groups),
-                "pg_config": groups, "nccl_version": "2.27.5",
+                "backend": self.backend, "rank": self.rank, "world_size": self.world, "pg_count": len(groups),
+                "pg_config": groups, **({"nccl_version": "2.27.5"} if self.backend == "nccl" else {}),
             },
             "cuda_runtime_version": 12_080,
             "cuda_driver_version": 12_080,
@@ -103,8 +111,12 @@ class RankTrace:
         for work in self.recorded.works:
             yield self._work(work)
             yield from self._arrow(calls.pop(work.correlation, None), work)
+        for allocation in self.recorded.allocations:
+            yield self._allocation(allocation)
 
     def _span(self, span: HostSpan) -> str:
+        if span.category == "overhead":
+            return self._timed(span, span.thread, None)
         if span.category == "python_function":
             return self._timed(span, span.thread, {"Ev Idx": span.id})
         args: dict[str, object] = {"External id": span.id, "Record function id": 0}
@@ -113,6 +125,14 @@ class RankTrace:
             args |= collective_args(arrival)
             args["Rank"] = ranks.index(arrival.rank if arrival.peer is None else arrival.peer)
         return self._timed(span, span.thread, args | {"Ev Idx": span.id})
+
+    def _allocation(self, allocation: Allocation) -> str:
+        what = f'"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": {self.pid}'
+        said = {
+            "Total Reserved": allocation.reserved_bytes, "Total Allocated": allocation.allocated_bytes,
+            "Bytes": allocation.bytes, "Addr": 139_637_976_727_552, "Device Id": self.device, "Device Type": 1,
+        }  # fmt: skip
+        return _event(f'{what}, "tid": {self.pid},\n    "ts": {self._at(allocation.at_ns)}', said)
 
     def _call(self, call: RuntimeCall) -> str:
         ids = {"External id": call.operator, "cbid": CALLBACK_IDS[call.name], "correlation": call.correlation}
@@ -131,12 +151,12 @@ class RankTrace:
         rate = work.bytes / max(1, work.end_ns - work.start_ns)
         return self._timed(work, work.stream, {**ids, **where, "bytes": work.bytes, "memory bandwidth (GB/s)": rate})
 
-    def _timed(self, event: HostSpan | RuntimeCall | DeviceWork, track: int, args: Mapping[str, object]) -> str:
+    def _timed(self, event: HostSpan | RuntimeCall | DeviceWork, track: int, args: Mapping[str, object] | None) -> str:
         if isinstance(event, DeviceWork):
             category, pid, tid = event.category, self.device, track
         else:
             category = event.category if isinstance(event, HostSpan) else "cuda_runtime"
-            pid, tid = self.pid, self.pid + track
+            pid, tid = (-1, 0) if category == "overhead" else (self.pid, self.pid + track)
         what = f'"ph": "X", "cat": "{category}", "name": {json.dumps(event.name)}, "pid": {pid}, "tid": {tid}'
         start, end = self.own_ns(event.start_ns), self.own_ns(event.end_ns)
         time = f'"ts": {_micros(start)}, "dur": {_micros(end - start)}'

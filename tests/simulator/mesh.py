@@ -63,7 +63,7 @@ class Mesh:
             rate = job.far_bytes_per_s
         healthy = latency + round(size * factor * 1e9 / rate)
         late = sum(fault.amount_ns for fault in job.faults if fault.kind is FaultKind.LATE_COMMUNICATION)
-        return (late // collectives_per_step or healthy) + job.link_ns(group.name) // collectives_per_step
+        return (late // collectives_per_step or healthy) + job.link_ns(group.name, group.ranks) // collectives_per_step
 
     @cached_property
     def _of(self) -> list[dict[str, Group]]:

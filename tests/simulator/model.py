@@ -15,6 +15,8 @@ LOSS = f"{ANONYMOUS}cunn_SoftMaxForward<8, c10::BFloat16, float>(float*, int)"
 CAST = "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)>(int)"
 SGEMM = "ampere_sgemm_128x64_tn"
 FILL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float> >(int)"
+SCALE = "void at::native::vectorized_elementwise_kernel<4, at::native::BUnaryFunctor<float, float, float> >(int)"
+MULTIPLY = "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<c10::BFloat16> >(int)"
 UPDATE = "void at::native::vectorized_elementwise_kernel<4, at::native::addcdiv_kernel_lambda<float> >(int)"
 FORWARD = (  # the halves of a layer, attention and feed-forward; operator, kernel, duration
     (
@@ -55,3 +57,9 @@ def compute_ns(scenario: Scenario) -> int:
 def matmul_ns(scenario: Scenario) -> int:
     """What the matrix products of one step compute, without noise and faults."""
     return scenario.micro_batches * scenario.layers * sum(ns for kernel, ns in _KERNELS if kernel == GEMM)
+
+
+def experts_ns(scenario: Scenario) -> int:
+    """What the feed-forward halves of one step compute, without noise and faults."""
+    layer = sum(ns for half in (FORWARD[1], BACKWARD[1]) for *_, ns in half)
+    return scenario.micro_batches * scenario.layers * layer

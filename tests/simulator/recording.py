@@ -79,6 +79,16 @@ class DeviceWork:
     arrival: Arrival | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The device's allocator gave `bytes` away (negative: took them back); what is then allocated and reserved."""
+
+    at_ns: int
+    bytes: int
+    allocated_bytes: int
+    reserved_bytes: int
+
+
 @dataclass(slots=True)
 class Recorded:
     """What the profiler of one rank saw."""
@@ -86,3 +96,4 @@ class Recorded:
     spans: list[HostSpan] = field(default_factory=list)
     calls: list[RuntimeCall] = field(default_factory=list)
     works: list[DeviceWork] = field(default_factory=list)
+    allocations: list[Allocation] = field(default_factory=list)

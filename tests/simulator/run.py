@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rankscope.simulator.engine import Worker
+from rankscope.simulator.hardware import properties
 from rankscope.simulator.kineto import RankTrace
 from rankscope.simulator.mesh import Mesh
 from rankscope.simulator.rendezvous import Rendezvous
-from rankscope.simulator.scenario import Fault, Scenario
+from rankscope.simulator.scenario import Fault, FaultKind, Scenario
 from rankscope.simulator.training import TrainingLoop
 from rankscope.simulator.truth import Planted, Truth
 
@@ -55,6 +56,8 @@ def simulate(scenario: Scenario) -> Simulation:
             world=scenario.ranks,
             host=f"node{scenario.host(worker.rank)}",
             device=worker.rank % scenario.ranks_per_host,
+            properties=properties(scenario),
+            backend="gloo" if scenario.has(FaultKind.CPU_BACKEND) else "nccl",
             clock_offset_ns=scenario.clock_offset_ns(worker.rank),
             clock_drift_ppb=scenario.clock_drift_ppb(worker.rank),
             groups=mesh.groups(worker.rank),
@@ -66,12 +69,12 @@ def simulate(scenario: Scenario) -> Simulation:
 
 
 def _planted(fault: Fault, scenario: Scenario, steps: tuple[int, ...]) -> Planted:
-    ranks = () if fault.rank is None else (fault.rank,)
     return Planted(
         rule=fault.rule,
         cause=fault.cause,
-        ranks=ranks,
+        ranks=fault.ranks,
         group=fault.group,
         steps=tuple(step for step in steps if any(fault.hits(rank, step) for rank in range(scenario.ranks))),
         injected_ns=fault.amount_ns,
+        injected_bytes=fault.amount_bytes,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -29,23 +30,41 @@ class FaultKind(StrEnum):
     ZERO_GRAD = "zero_grad"
     SINGLE_TENSOR = "single_tensor"
     FULL_FP32 = "full_fp32"
+    UNALIGNED = "unaligned"
+    NO_TENSOR_CORES = "no_tensor_cores"
+    TINY_KERNELS = "tiny_kernels"
+    SMALL_MESSAGES = "small_messages"
+    LATE_HOST = "late_host"
+    CPU_BACKEND = "cpu_backend"
+    UNEVEN_EXPERTS = "uneven_experts"
+    HEAVY_STAGE = "heavy_stage"
+    PROFILER = "profiler"
+    WARM_UP = "warm_up"
+    FULL_MEMORY = "full_memory"
+    UNEVEN_MEMORY = "uneven_memory"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One planted fault: `amount_ns` in each step it hits. `rank` None: all ranks; `every` 3: each third step."""
+    """One planted fault: `amount_ns` in each step it hits, on each of `ranks`; none given: on all ranks.
+
+    `every` 3: each third step; `until` 4: only steps numbered below 4, those before the capture among them.
+    """
 
     kind: FaultKind
     rule: str  # the rule that must find it
     amount_ns: int = 0
-    rank: int | None = None
+    amount_bytes: int = 0
+    ranks: tuple[int, ...] = ()
     group: str | None = None  # slow links only: the group whose transfers are slow
     cause: Cause | None = None
     every: int = 1
+    until: int | None = None
 
     def hits(self, rank: int, step: int) -> bool:
         """Whether the fault acts on this rank in this step."""
-        return (self.rank is None or self.rank == rank) and step % self.every == 0
+        now = step % self.every == 0 and (self.until is None or step < self.until)
+        return now and (not self.ranks or rank in self.ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +108,8 @@ class Scenario:
     checkpoint_every: int = 0  # steps; 0: never
     checkpoint_ns: int = 300_000  # for which the device idles in one asynchronous save
     evaluate_every: int = 0  # steps; 0: never
-    kernel_noise: float = 0.03  # standard deviation of a kernel's duration, relative; shape and size: `noise`
-    host_noise: float = 0.2
+    kernel_noise: float = 0.01  # standard deviation of a kernel's duration, relative
+    host_noise: float = 0.05
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:
@@ -123,9 +142,15 @@ class Scenario:
         """Whether a fault of this kind is planted anywhere."""
         return any(fault.kind is kind for fault in self.faults)
 
-    def link_ns(self, group: str) -> int:
-        """What slow links add to a step's transfers of this group."""
-        return sum(f.amount_ns for f in self.faults if f.kind is FaultKind.SLOW_LINK and f.group in (None, group))
+    def amount_bytes(self, kind: FaultKind, rank: int) -> int:
+        """What the faults of this kind add to this rank's memory."""
+        return sum(fault.amount_bytes for fault in self.faults if fault.kind is kind and fault.hits(rank, 0))
+
+    def link_ns(self, group: str, members: Sequence[int]) -> int:
+        """What slow links add to a step's transfers of this group; a rank's network is used between hosts only."""
+        far = len({self.host(rank) for rank in members}) > 1
+        slow = [f for f in self.faults if f.kind is FaultKind.SLOW_LINK and f.group in (None, group)]
+        return sum(f.amount_ns for f in slow if not f.ranks or (far and not set(f.ranks).isdisjoint(members)))
 
     def host(self, rank: int) -> int:
         """The host this rank runs on."""

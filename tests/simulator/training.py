@@ -49,7 +49,7 @@ class TrainingLoop:
     def _next_batch(self) -> None:
         worker = self.worker
         with worker.span("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"):
-            worker.now += worker.noisy(self.scenario.loader_ns)
+            worker.now += worker.noisy(self.scenario.loader_ns, self.scenario.host_noise)
             self.disturbance.load()
         self.disturbance.copy_batch()
 
@@ -59,6 +59,8 @@ class TrainingLoop:
         self.worker.thread = int(current.backward)
         for way in self.ways:
             yield from way.begin(current)
+        if current.backward:
+            self.disturbance.head(backward=True)
         for layer in reversed(range(job.layers)) if current.backward else range(job.layers):
             for way in self.ways:
                 yield from way.before_layer(layer, current)
@@ -66,9 +68,11 @@ class TrainingLoop:
                 self.disturbance.stall(layer)
             for half in (1, 0) if current.backward else (0, 1):
                 yield from self._half(half, current)
+            self.disturbance.keep(backward=current.backward)
             for way in self.ways:
                 yield from way.after_layer(layer, current)
         if not current.backward:
+            self.disturbance.head(backward=False)
             operator = "aten::_log_softmax" if self.last_stage else "aten::to"
             self.disturbance.launch(operator, model.LOSS if self.last_stage else model.CAST, model.LOSS_NS)
         for way in self.ways:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """One fault as planted: `injected_ns` is added to each of `steps`; `ranks` is empty where it names no rank."""
+    """One fault as planted: `injected_ns` is added to each of `steps`; `ranks` is empty where all have it."""
 
     rule: str
     cause: str | None
@@ -16,6 +16,7 @@ class Planted:
     group: str | None
     steps: tuple[int, ...]
     injected_ns: int
+    injected_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,9 @@ class Handover:
     end_ns: int
 
     @property
-    def arrived_ns(self) -> int:
-        """When both ends were there and the receiver's transfer began."""
-        return max(self.sent_ns, self.awaited_ns)
-
-    @property
     def dependency_ns(self) -> int:
         """How long the receiver waited for the sender."""
-        return self.arrived_ns - self.awaited_ns
+        return max(0, self.sent_ns - self.awaited_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rankscope.simulator import model
 from rankscope.simulator.engine import EXPERT, EXPERT_REPLICATION, Program, Worker
 from rankscope.simulator.mesh import ALL_REDUCE, ALL_TO_ALL, Mesh
 from rankscope.simulator.programs.way import NCCL, Pass, Way
@@ -21,8 +22,13 @@ class Expert(Way):
         job = worker.scenario
         self.group = mesh.experts(worker.rank)
         self.place = self.group.ranks.index(worker.rank)
-        fewer = 1 - job.expert_imbalance / (job.expert - 1)
-        self.loads = (1 + job.expert_imbalance, *[fewer] * (job.expert - 1))  # tokens by rank, relative to the mean
+        more = [job.expert_imbalance, *[0.0] * (job.expert - 1)]
+        for place, rank in enumerate(self.group.ranks):
+            more[place] += job.amount_ns(FaultKind.UNEVEN_EXPERTS, rank, 0) / model.experts_ns(job)
+        fewer = sum(more) / (job.expert - 1)
+        self.loads = tuple(1 + own * job.expert / (job.expert - 1) - fewer for own in more)  # tokens by rank over mean
+        if min(self.loads) < 0:
+            raise ValueError("more tokens for one expert than there are")
         mean = job.activation_bytes / FLOAT_BYTES / job.expert
         self.elements = tuple(round(mean * load) for load in self.loads)  # from each rank to each
 

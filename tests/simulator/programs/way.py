@@ -75,7 +75,11 @@ class Way:
         """One collective of this group, `size` bytes at its larger end; `per_step` make up a step of that group."""
         if self.scenario.has(FaultKind.NO_COMMUNICATION) or len(group.ranks) == 1:
             return after_ns
-        transfer = self.mesh.transfer_ns(group, name, size, per_step)
+        worker = self.worker
+        late = self.scenario.amount_ns(FaultKind.LATE_HOST, worker.rank, worker.step) // per_step
+        transfer = self.mesh.transfer_ns(group, name, size, per_step) + late
         part = size // len(group.ranks)
         sizes = part if name == ALL_GATHER else size, part if name == REDUCE_SCATTER else size
-        return (yield from self.worker.collective(group, name, NCCL[name], sizes, transfer, stream, after_ns))
+        end = yield from worker.collective(group, name, NCCL[name], sizes, transfer, stream, after_ns)
+        worker.late_ns += late
+        return end
