@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankscope.simulator.noise import Noise
 from rankscope.simulator.recording import Arrival, DeviceWork, Group, HostSpan, Recorded, RuntimeCall
 from rankscope.simulator.scenario import Scenario
 from rankscope.simulator.truth import Window
@@ -23,7 +24,7 @@ TENSOR, EXPERT, EXPERT_REPLICATION = 28, 32, 36
 FORWARD_IN, FORWARD_OUT, BACKWARD_IN, BACKWARD_OUT = 40, 44, 48, 52
 LAUNCH_LATENCY_NS = 6_000  # from a launch call's start to the kernel's, when the device is free
 CALL_NS = 4_000
-KERNEL_GAP_NS = 1_300  # between two kernels of one stream
+KERNEL_GAP_NS = 1_300  # from the end of what a collective waits for to its start
 
 
 class Moved(NamedTuple):
@@ -52,7 +53,7 @@ class Worker:
         self.last_kernel_end = 0  # of the compute kernels launched so far
         self.recorded = Recorded()
         self.windows: list[Window] = []
-        self._noise = np.random.default_rng((scenario.seed, rank))
+        self._noise = Noise(scenario.seed, rank)
         self._jitter = np.random.default_rng((scenario.seed, rank, 1))  # apart, so that it moves no other noise
         self._starts: list[int] = []  # of what was launched, one a launch
         self._transfers: list[Moved] = []  # collectives that may still be moving bytes
@@ -60,9 +61,9 @@ class Worker:
         self._last_id = 0
         self._seq: dict[tuple[str, bool], int] = defaultdict(int)  # (group, whether send or receive)
 
-    def noisy(self, ns: int, spread: float) -> int:
-        """This duration with noise; never less than half of it."""
-        return max(ns // 2, round(ns * (1 + spread * float(self._noise.standard_normal()))))
+    def noisy(self, ns: int) -> int:
+        """How long the host works on something that takes so long on average."""
+        return self._noise.host(ns, self.scenario.host_noise)
 
     @contextmanager
     def span(self, name: str, category: str = "user_annotation", arrival: Arrival | None = None) -> Iterator[HostSpan]:
@@ -78,7 +79,7 @@ class Worker:
     def call(self, name: str, until_ns: int = 0, operator: int = 0) -> RuntimeCall:
         """A runtime call; it blocks the host until `until_ns` where that is later."""
         self._last_id += 1
-        end = max(self.now + CALL_NS, until_ns)
+        end = max(self.now + self._noise.call(CALL_NS), until_ns)
         call = RuntimeCall(name, self.thread, self.now, end, operator or self._last_id, self._last_id)
         self.recorded.calls.append(call)
         self.now = call.end_ns
@@ -90,9 +91,9 @@ class Worker:
         `host_ns`: what it takes the host, where that is not the usual time of an operator.
         """
         if self._graph is not None:
-            self._graph.append((kernel, self.noisy(ns, self.scenario.kernel_noise)))
+            self._graph.append((kernel, self._noise.kernel(ns, self.scenario.kernel_noise)))
             return
-        host_ns = self.noisy(self.scenario.operator_ns if host_ns is None else host_ns, self.scenario.host_noise)
+        host_ns = self.noisy(self.scenario.operator_ns if host_ns is None else host_ns)
         self.now += host_ns // 2
         with self.span(operator, "cpu_op") as op:
             self.now += host_ns - host_ns // 2
@@ -100,7 +101,7 @@ class Worker:
                 self.starve(late_ns + self.late_ns, COMPUTE)
                 self.late_ns = 0
             call = self._launch_call("cudaLaunchKernel", op.id)
-            self._execute(kernel, "kernel", COMPUTE, call, self.noisy(ns, self.scenario.kernel_noise))
+            self._execute(kernel, "kernel", COMPUTE, call, self._noise.kernel(ns, self.scenario.kernel_noise))
 
     @contextmanager
     def graph(self) -> Iterator[None]:
@@ -108,7 +109,7 @@ class Worker:
         self._graph = []
         yield
         captured, self._graph = self._graph, None
-        self.now += self.noisy(self.scenario.operator_ns, self.scenario.host_noise)
+        self.now += self.noisy(self.scenario.operator_ns)
         call = self._launch_call("cudaGraphLaunch")
         for kernel, ns in captured:
             self._execute(kernel, "kernel", COMPUTE, call, ns)
@@ -195,7 +196,7 @@ class Worker:
         return self.call(name, until_ns=free, operator=operator)
 
     def _execute(self, name: str, category: str, stream: int, call: RuntimeCall, ns: int) -> DeviceWork:
-        start = max(call.start_ns + LAUNCH_LATENCY_NS, self.ready[stream] + KERNEL_GAP_NS)
+        start = max(call.start_ns + LAUNCH_LATENCY_NS, self.ready[stream] + self._noise.gap_ns())
         end = start + (self._crowded(start, ns) if category == "kernel" else ns)
         work = DeviceWork(name, category, stream, start, end, call.operator, call.correlation)
         self.ready[stream] = work.end_ns

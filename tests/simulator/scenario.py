@@ -108,8 +108,8 @@ class Scenario:
     checkpoint_every: int = 0  # steps; 0: never
     checkpoint_ns: int = 300_000  # for which the device idles in one asynchronous save
     evaluate_every: int = 0  # steps; 0: never
-    kernel_noise: float = 0.01  # standard deviation of a kernel's duration, relative
-    host_noise: float = 0.05
+    kernel_noise: float = 0.03  # standard deviation of a kernel's duration, relative; shape and size: `noise`
+    host_noise: float = 0.2
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:

@@ -49,7 +49,7 @@ class TrainingLoop:
     def _next_batch(self) -> None:
         worker = self.worker
         with worker.span("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"):
-            worker.now += worker.noisy(self.scenario.loader_ns, self.scenario.host_noise)
+            worker.now += worker.noisy(self.scenario.loader_ns)
             self.disturbance.load()
         self.disturbance.copy_batch()
 

@@ -52,9 +52,14 @@ class Handover:
     end_ns: int
 
     @property
+    def arrived_ns(self) -> int:
+        """When both ends were there and the receiver's transfer began."""
+        return max(self.sent_ns, self.awaited_ns)
+
+    @property
     def dependency_ns(self) -> int:
         """How long the receiver waited for the sender."""
-        return max(0, self.sent_ns - self.awaited_ns)
+        return self.arrived_ns - self.awaited_ns
 
 
 @dataclass(frozen=True, slots=True)
