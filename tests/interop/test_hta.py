@@ -216,10 +216,11 @@ def test_what_hta_printed_is_reproduced_to_the_last_digit(said: dict[str, Any]) 
         assert {name for name in ours if ours[name] != said[name]} == unlike
         if "idle" in unlike:
             assert sum(ours["idle"]) == sum(said["idle"])
-        if reason:
-            own = RankFigures(None if said["breakdown"] is None else Breakdown(*said["breakdown"]))
-            exact, rounded = (hta.figures_of(trace, last_step=last_step, rounded=by_hta) for by_hta in (False, True))
-            assert any(reason in told for told in command._reasons(trace, exact, rounded, own, last_step))
+        own = RankFigures(None if said["breakdown"] is None else Breakdown(*said["breakdown"]))
+        exact, rounded = (hta.figures_of(trace, last_step=last_step, rounded=by_hta) for by_hta in (False, True))
+        told = list(command._reasons(trace, exact, rounded, own, last_step))
+        assert not reason or any(reason in sentence for sentence in told)
+        assert told or printed(exact) == ours, "a difference without a reason"
 
 
 @pytest.mark.parametrize(
@@ -285,6 +286,22 @@ def test_figures_stand_side_by_side_with_the_reason(tmp_path: Path, capsys: pyte
     assert ["gemm,", "us", "12.500", "10.000", "10.000"] in rows
     assert ["idle", "on", "streams:", "other,", "us", "0.000", "0.000", "6.000"] in rows
     assert ["COMPUTATION", "12.500", "10.000", "10.000"] in rows[-3:]
+
+
+def test_every_reason_is_a_sentence_below_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    waiting = event("cuda_sync", "Stream Wait Event", 120.0, 1.0, pid=0, tid=7)
+    graph = launch(101.0, 9, "cudaGraphLaunch")
+    made(tmp_path, *steps(last=2), waiting, graph, kernel(130.0, 5.0, "nvshmem_put", correlation=9))
+    options = ["--python", stand_in(tmp_path, ANSWER), "--no-cache"]
+    assert cli.main(["hta", str(tmp_path / "trace.json"), *options]) == 0
+    out = capsys.readouterr().out
+    for reason in (
+        "the last step is left out (10.000 us of device time)",
+        "5.00 µs of communication here is compute there, most of it nvshmem_put",
+        "1 device event launched by calls whose names HTA's launch statistics do not know",
+        "HTA counts synchronisations on device tracks as work (the file has 1)",
+    ):
+        assert reason in out, out
 
 
 def test_a_failing_hta_is_said_and_ours_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,9 +144,12 @@ def _of_rounding(exact: RankFigures, rounded: RankFigures) -> Iterator[str]:
     if before is None or after is None:
         return
     idle = after.idle_time_us - before.idle_time_us
+    rounds = "HTA rounds every event inwards to whole microseconds"
     if idle > 0:
         more = share(idle / before.idle_time_us) if before.idle_time_us else "n/a"
-        yield f"HTA rounds every event inwards to whole microseconds: idle becomes {idle:,.3f} us longer ({more})"
+        yield f"{rounds}: idle becomes {idle:,.3f} us longer ({more})"
+    elif exact.kernels != rounded.kernels or exact.launches != rounded.launches:
+        yield rounds
     if after.non_compute_time_us < 0:
         yield "rounded so, the parts are more than the whole: HTA stops with an AssertionError"
 
