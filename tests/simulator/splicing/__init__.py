@@ -11,7 +11,8 @@ The graph, and what it assumes (a trace does not record everything that waits):
   ended, and as long after it as recorded; any other lasts as long as it did.
 - Device work starts after its launch and after what came before on its stream. A collective, and work before whose
   launch the host made a stream wait for an event, starts after what was last launched on every other stream, too,
-  unless the recording shows that it did not wait (torch's process groups make NCCL's streams wait that way). Of these the last one ready decides, and the recorded distance to it is kept.
+  unless the recording shows that it did not wait (torch's process groups make NCCL's streams wait that way). Of these
+  the last one ready decides, and the recorded distance to it is kept.
 - A collective ends as long after the last arrival (of those that came before it ended) as recorded, on each rank:
   ranks leave together as far as they did. Collectives are paired by kind and order; where ranks saw unequal numbers,
   by the shift under which their ends lie closest. One without a partner keeps its duration.
