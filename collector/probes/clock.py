@@ -56,8 +56,8 @@ class Clock:
         _sessions += 1
         prefix, run_dir = f"rankscope/clock/{_sessions}", place.options.run_dir
         self._boards: list[OpenBoard] = [lambda: board.store_board(prefix), lambda: board.file_board(run_dir, count, "clock")]
-        work = self._answer if place.rank == 0 else self._ask
-        threading.Thread(target=place.guard(self.name, work), name="rankscope-clock", daemon=True).start()
+        work, name = (self._answer, "answers") if place.rank == 0 else (self._ask, "asks")
+        threading.Thread(target=place.guard(self.name, work), name=f"rankscope-clock-{name}", daemon=True).start()
 
     def step(self, step: int) -> None:
         """Nothing."""
