@@ -36,8 +36,7 @@ def made(name: str) -> Run:
 @pytest.fixture
 def release(request: pytest.FixtureRequest) -> Path:
     """speedscope's page and schema."""
-    assert request.config.cache is not None
-    return package("speedscope", "1.25.0", request.config.cache) / "dist/release"
+    return package("speedscope", "1.25.0", request.config) / "dist/release"
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -109,8 +108,7 @@ def test_devtools_trace_engine_reads_every_slice_on_its_track(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """The parser behind Chrome's performance panel; Perfetto's own is in no package registry."""
-    assert request.config.cache is not None
-    engine = package("@paulirish/trace_engine", "0.0.65", request.config.cache, "third-party-web", "legacy-javascript")
+    engine = package("@paulirish/trace_engine", "0.0.65", request.config, "third-party-web", "legacy-javascript")
     (engine / "read.mjs").write_text(ENGINE, encoding="utf-8")
     path = tmp_path / "run.json"
     with path.open("wb") as file:
