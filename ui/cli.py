@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
         module = importlib.import_module(f"{commands.__name__}.{found.name}")
         first, _, rest = (inspect.getdoc(module) or "").partition("\n")
         own = into.add_parser(
-            found.name,
+            found.name.replace("_", "-"),
             help=first.rstrip("."),
             description=first,
             epilog=rest.strip(),

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 class Act(IntEnum):
@@ -42,21 +43,26 @@ class Job:
     """Operations as columns, one entry each; `meeting` -1: of one worker alone.
 
     `ns`: for work of its own the duration; for what workers do together from the last arrival to this worker's end.
+    `ideal`: the same, with the work in balance over the workers, none lost; `typical`: as the worker in the middle does it.
+    A part of a job is a step, or several that run on.
     """
 
     workers: Sequence[Worker]
     kinds: Sequence[str]  # names of kinds of operations
-    own_kinds: frozenset[int]  # kinds that are work of one's own
     kind: Ints
     worker: Ints
     ns: Ints
+    ideal: Ints
+    typical: Ints
     meeting: Ints
     members: Sequence[Sequence[int]]  # by meeting: its operations
-    programs: Mapping[int, Sequence[Program]]  # by step: one a worker
-    measured_ns: Mapping[int, int]  # by step: what it took
+    programs: Mapping[int, Sequence[Program]]  # by part: one a worker
+    measured_ns: Mapping[int, int]  # by part: what it took
     stages: int | None = None  # None: the layout is not known
+    begins: Sequence[int] = ()  # by worker, ns: how much later than the first it begins; empty: together
+    steps_a_part: int = 1
 
     @property
-    def steps(self) -> list[int]:
-        """The steps, ascending."""
-        return sorted(self.programs)
+    def together(self) -> Bools:
+        """Which operations are of several workers."""
+        return np.asarray(self.meeting >= 0, np.bool_)

@@ -16,14 +16,19 @@ class Deadlock(ValueError):
 
 
 def replay(job: Job, ns: Ints) -> dict[int, int]:
-    """What each step takes when operation i takes `ns[i]`."""
-    durations = ns.tolist()
-    meeting = job.meeting.tolist()
-    return {step: _step(job, job.programs[step], durations, meeting) for step in job.steps}
+    """What each part takes, nanoseconds, when operation i takes `ns[i]`."""
+    durations, meeting = ns.tolist(), job.meeting.tolist()
+    return {part: _part(job, programs, durations, meeting) for part, programs in sorted(job.programs.items())}
 
 
-def _step(job: Job, programs: Sequence[Program], ns: Sequence[int], meeting: Sequence[int]) -> int:
-    clock = [0] * len(programs)
+def step_ns(job: Job, ns: Ints) -> float:
+    """What a step takes on average."""
+    parts = replay(job, ns)
+    return sum(parts.values()) / len(parts) / job.steps_a_part
+
+
+def _part(job: Job, programs: Sequence[Program], ns: Sequence[int], meeting: Sequence[int]) -> int:
+    clock = list(job.begins) or [0] * len(programs)
     position = [0] * len(programs)
     came: dict[int, dict[int, int]] = {}  # by meeting: when each operation was started
     stopped: dict[int, list[int]] = {}  # by meeting: the workers that need it and cannot go on

@@ -1,9 +1,9 @@
 """How much slower a job is than the same job with its work in balance, and where that comes from.
 
-S = T / T_ideal, both replayed; ideal: every operation takes what its kind takes on average (work of one's own: the mean,
-so that no work disappears; what workers do together: the median, so that waiting disappears). The parts of S are replays in
-which only some operations keep their own durations: of one kind, of one worker, of one stage. M_W: the share of the loss
-that goes when the slowest 3 % of the workers (at least one) become ideal; M_S: when the last stage does (arXiv 2505.05713).
+S = T / T_ideal, both replayed; ideal: the work of one's own spread evenly over the workers, so that none disappears, and
+what workers do together as its like does in the middle, so that waiting disappears. The parts of S are replays in which
+only some operations keep their own durations: of one kind, of one worker, of one stage. M_W: the share of the loss that
+goes when the slowest 3 % of the workers (at least one) become ideal; M_S: when the last stage does (arXiv 2505.05713).
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ from math import ceil
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from rankscope.analyzers.what_if.job import Ints, Job
-from rankscope.analyzers.what_if.replay import replay
+from rankscope.analyzers.what_if.job import Bools, Job
+from rankscope.analyzers.what_if.replay import step_ns
 
 SLOWEST_SHARE: Final = 0.03  # of the workers, for M_W
-
-Bools = npt.NDArray[np.bool_]
+MOST_WORKERS: Final = 32  # replayed one by one
 
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """All factors are of the ideal step; None where the layout or the loss is not known. Times are medians a step."""
+    """All factors are of the ideal step; None where the layout or the loss is not known. Times are means a step."""
 
     slowdown: float
     step_ns: int  # replayed, unchanged
@@ -33,7 +31,7 @@ class Slowdown:
     measured_ns: int
     replay_error_share: float  # of the measured step
     by_operation: dict[str, float]
-    by_worker: dict[str, float]
+    by_worker: dict[str, float]  # of MOST_WORKERS, those with most work
     by_stage: dict[str, float] | None
     worker_share: float | None  # M_W
     stage_share: float | None  # M_S
@@ -45,59 +43,45 @@ class Replays:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.ideal = ideal(job)
-        self.unchanged_ns = self._mean(job.ns)
-        self.ideal_ns = self._mean(self.ideal)
+        self.unchanged_ns = step_ns(job, job.ns)
+        self.ideal_ns = step_ns(job, job.ideal)
 
     def only(self, kept: Bools) -> float:
         """The mean step, nanoseconds, when only these operations are as they were."""
-        return self._mean(np.where(kept, self.job.ns, self.ideal))
+        return step_ns(self.job, np.where(kept, self.job.ns, self.job.ideal))
 
-    def _mean(self, ns: Ints) -> float:
-        return float(np.mean(list(replay(self.job, ns).values())))
-
-
-def ideal(job: Job) -> Ints:
-    """What every operation takes when its kind is in balance, nanoseconds."""
-    result = np.zeros_like(job.ns)
-    for kind in np.unique(job.kind):
-        mine = job.kind == kind
-        middle = np.mean if int(kind) in job.own_kinds else np.median
-        result[mine] = round(float(middle(job.ns[mine])))
-    return result
+    def given_back(self, fixed: Bools) -> float | None:
+        """The share of the loss that goes when these operations are ideal; None where nothing is lost."""
+        loss = self.unchanged_ns - self.ideal_ns
+        return (self.unchanged_ns - self.only(~fixed)) / loss if loss > 0 else None
 
 
 def slowdown(job: Job) -> Slowdown:
-    """The slowdown of a job and its parts. Cost: a replay for each kind, worker and stage."""
+    """The slowdown of a job and its parts. Cost: a replay for each kind and stage, and for MOST_WORKERS workers."""
     replays = Replays(job)
-    base, best = replays.unchanged_ns, replays.ideal_ns
-    stage_of = np.array([-1 if worker.stage is None else worker.stage for worker in job.workers])
+    best = replays.ideal_ns
     names = [worker.name for worker in job.workers]
-    by_worker = {name: replays.only(job.worker == i) / best for i, name in enumerate(names)}
-    order = sorted(range(len(names)), key=lambda i: -by_worker[names[i]])
-    slowest = order[: ceil(len(names) * SLOWEST_SHARE)]
-    loss = base - best
-    by_stage = share = None
-    if job.stages is not None and (stage_of >= 0).all():
-        stages = range(job.stages)
-        by_stage = {str(stage): replays.only(stage_of[job.worker] == stage) / best for stage in stages}
-        share = _given_back(replays, stage_of[job.worker] == job.stages - 1, loss)
-    measured = float(np.mean(list(job.measured_ns.values())))
+    by_worker = {names[i]: replays.only(job.worker == i) / best for i in heaviest(job)}
+    slowest = sorted(by_worker, key=lambda name: -by_worker[name])[: ceil(len(names) * SLOWEST_SHARE)]
+    stage_of = np.array([-1 if worker.stage is None else worker.stage for worker in job.workers])[job.worker]
+    staged = job.stages is not None and bool((stage_of >= 0).all())
+    measured = sum(job.measured_ns.values()) / len(job.measured_ns) / job.steps_a_part
     return Slowdown(
-        slowdown=base / best,
-        step_ns=round(base),
+        slowdown=replays.unchanged_ns / best,
+        step_ns=round(replays.unchanged_ns),
         ideal_ns=round(best),
         measured_ns=round(measured),
-        replay_error_share=abs(base - measured) / measured,
+        replay_error_share=abs(replays.unchanged_ns - measured) / measured,
         by_operation={name: replays.only(job.kind == kind) / best for kind, name in enumerate(job.kinds)},
         by_worker=by_worker,
-        by_stage=by_stage,
-        worker_share=_given_back(replays, np.isin(job.worker, slowest), loss),
-        stage_share=share,
-        slowest=[names[i] for i in slowest],
+        by_stage={str(s): replays.only(stage_of == s) / best for s in range(job.stages or 0)} if staged else None,
+        worker_share=replays.given_back(np.isin(job.worker, [names.index(name) for name in slowest])),
+        stage_share=replays.given_back(stage_of == (job.stages or 0) - 1) if staged else None,
+        slowest=slowest,
     )
 
 
-def _given_back(replays: Replays, fixed: Bools, loss: float) -> float | None:
-    """The share of the loss that goes when these operations are ideal; None where nothing is lost."""
-    return (replays.unchanged_ns - replays.only(~fixed)) / loss if loss > 0 else None
+def heaviest(job: Job) -> list[int]:
+    """The workers whose own work is furthest above the ideal, in their order; all of them where they are few."""
+    above = np.bincount(job.worker, np.where(job.together, 0, job.ns - job.ideal), len(job.workers))
+    return sorted(np.argsort(-above, kind="stable")[:MOST_WORKERS].tolist())

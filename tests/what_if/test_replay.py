@@ -22,14 +22,17 @@ OWN, START, NEED = Act
 def two(first: list[int], second: list[int], transfer: int, *, overlapped: int = 0) -> Job:
     """Two workers that work, reduce together, and work again; `overlapped` is work done while the reduction runs."""
     ns = [*first, transfer, overlapped, *second, transfer, overlapped]
+    ideal = np.array([round((sum(first) + sum(second) + 2 * overlapped) / 6)] * 8)
+    ideal[[2, 6]] = transfer
     program = [(OWN, 0), (START, 2), (OWN, 3), (NEED, 2), (OWN, 1)]
     return Job(
         workers=[Worker("a", 0, 0), Worker("b", 1, 1)],
         kinds=["work", "reduce"],
-        own_kinds=frozenset({0}),
         kind=np.array([0, 0, 1, 0, 0, 0, 1, 0]),
         worker=np.array([0, 0, 0, 0, 1, 1, 1, 1]),
         ns=np.array(ns),
+        ideal=ideal,
+        typical=ideal,
         meeting=np.array([-1, -1, 0, -1, -1, -1, 0, -1]),
         members=[[2, 6]],
         programs={5: [program, [(act, operation + 4) for act, operation in program]]},

@@ -32,9 +32,13 @@ OVER_ALL: Final = ("optimizer-clip-main-grad",)
 MOST_ROWS: Final = 50_000_000
 
 
-def sniff(head: bytes) -> bool:
-    """Whether a file that begins so is parquet."""
-    return head[:4] == b"PAR1"
+def sniff(path: str) -> bool:
+    """Whether the file is parquet."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return False
 
 
 def read(path: str) -> Job:
@@ -54,15 +58,16 @@ def read(path: str) -> Job:
     ns = end - start
     for group in members:
         ns[group] = np.maximum(end[group] - start[group].max(), 0)
-    alone = {kind for kind in kinds if not np.any(meeting[(rows["optype"] == kind).to_numpy()] >= 0)}
+    kind = np.searchsorted(kinds, rows["optype"].to_numpy(str)).astype(np.int64)
     steps = rows["step"].to_numpy()
     return Job(
         workers=[Worker(f"data {dp}, stage {stage}", i, int(stage)) for i, (dp, stage) in enumerate(places)],
         kinds=kinds,
-        own_kinds=frozenset(i for i, kind in enumerate(kinds) if kind in alone),
-        kind=np.searchsorted(kinds, rows["optype"].to_numpy(str)).astype(np.int64),
+        kind=kind,
         worker=worker,
         ns=ns,
+        ideal=_middle(kind, ns, np.where(meeting >= 0, 1, 0)),
+        typical=_middle(kind, ns, np.ones_like(ns)),
         meeting=meeting,
         members=[group.tolist() for group in members],
         programs=_programs(steps, worker, start, meeting, len(places)),
@@ -91,6 +96,18 @@ def _frame(path: str) -> pd.DataFrame:
     if not len(frame) or not np.isfinite(frame[numbers].to_numpy(np.float64)).all():
         raise UnreadableTrace(path, "has no rows, or rows without numbers")
     result: pd.DataFrame = frame
+    return result
+
+
+def _middle(
+    kind: npt.NDArray[np.int64], ns: npt.NDArray[np.int64], robust: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """By kind the median where any of it is `robust`, else the mean."""
+    result = np.zeros_like(ns)
+    for one in np.unique(kind):
+        mine = kind == one
+        middle = np.median if robust[mine].any() else np.mean
+        result[mine] = round(float(middle(ns[mine])))
     return result
 
 
