@@ -116,7 +116,7 @@ def run_facts(analysis: Analysis) -> RunFacts:
         facts,
         ranks=ranks,
         world_size=facts.world_size or recording.world_size,
-        missing_ranks=sorted(set(range(facts.world_size or recording.world_size)) - set(ranks)),
+        missing_ranks=sorted(set(recording.missing_ranks) - set(ranks)),
         backend=facts.backend or next((m.backend for m in manifests if m.backend), None),
         devices=facts.devices or sorted({m.device for m in manifests if m.device}),
         device_count=facts.device_count or sum(m.device is not None for m in manifests),

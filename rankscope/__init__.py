@@ -54,7 +54,10 @@ def load(
     places = [str(path) for path in paths]
     found = load_run(places, options, progress)
     if steps is not None:
-        recorded = [step for step in analyse(found).columns if step is not None]
+        whole = analyse(found)
+        recorded = [step for step in whole.columns if step is not None]
+        if whole.pulse is not None:
+            recorded += whole.pulse.numbers.tolist()
         if not any(step in steps for step in recorded):
             has = f"has steps {spans(recorded)}" if recorded else "has no step marks"
             raise BadSelection(f"none of the steps asked for is in run {found.id}, which {has}")

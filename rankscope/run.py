@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rankscope.analyzers.one_rank.operators import OperatorTable, operators
 from rankscope.analyzers.results import collectives as collective_results
+from rankscope.analyzers.results import pulse as pulse_results
 from rankscope.analyzers.results import rows as results
 from rankscope.analyzers.results import tables as result_tables
 from rankscope.analyzers.trace.table import Table
@@ -76,8 +77,9 @@ class Run:
 
     @property
     def ranks(self) -> list[int]:
-        """The ranks that were read."""
-        return self.analysis.ranks
+        """The ranks that were read: with a trace, or in the run directory."""
+        recording = self.analysis.run.recording
+        return sorted({*self.analysis.ranks, *(recording.ranks if recording else ())})
 
     @property
     def damaged(self) -> list[str]:
@@ -89,7 +91,7 @@ class Run:
 
         Raises `UnreadableTrace` when a file has gone or changed since.
         """
-        for rank in self.ranks:
+        for rank in self.analysis.ranks:
             yield rank, self.read(rank)
 
     @_columns_of(result_tables.AttributionTable)
@@ -137,6 +139,16 @@ class Run:
         """The ranks' clocks against each other."""
         return frame(results.clocks(self.diagnose()))
 
+    @_columns_of(pulse_results.PulseTable)
+    def pulse(self) -> pd.DataFrame:
+        """Every step that the collector recorded, by rank, with its stages. Empty without a run directory."""
+        return frame(pulse_results.pulse(self.analysis))
+
+    @_columns_of(pulse_results.StageTable)
+    def stages(self) -> pd.DataFrame:
+        """The stages of a step by rank, and whose the group's step is made of. Empty without a run directory."""
+        return frame(pulse_results.stages(self.analysis))
+
     @_columns_of(result_tables.FindingTable)
     def findings(self) -> pd.DataFrame:
         """The findings of all rules. `diagnose` has their evidence too."""
@@ -173,8 +185,13 @@ class Run:
 
         return judge.diagnose(self.analysis, load_rules(None))
 
+    @property
+    def _judged(self) -> list[int]:
+        pulse = self.analysis.pulse
+        return self.analysis.steps or (pulse.steps if pulse else [])
+
     def __repr__(self) -> str:
-        return f"<rankscope.Run {self.id!r}: {len(self.ranks)} ranks, {len(self.analysis.steps)} judged steps>"
+        return f"<rankscope.Run {self.id!r}: {len(self.ranks)} ranks, {len(self._judged)} judged steps>"
 
     def _repr_html_(self) -> str:
         """The verdict, and the whole report folded below it: its style and script touch nothing else of the page."""

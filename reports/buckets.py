@@ -71,6 +71,7 @@ STAGE_FAMILIES: tuple[Family, ...] = (
     Family("forward", "forward", "the forward pass, without its waits"),
     Family("backward", "backward", "the backward pass, without its waits"),
     Family("optimizer", "optimizer", "the optimizer's step, without its waits"),
+    Family("queued", "no CPU", "the training thread could run and had no processor: others had its cores"),
 )
 STAGE_BUCKETS: tuple[Bucket, ...] = tuple(
     Bucket(family.key, family.label, family.key, "", family.doc) for family in STAGE_FAMILIES

@@ -57,8 +57,7 @@ class Job:
                 left = [max(reached) + self.transfer_ms] * self.ranks if stage in self.meets else reached
                 for rank in range(self.ranks):
                     stages[rank][stage] = round((left[rank] - clock[rank]) * MS)
-                    if stage in self.meets:
-                        waits[rank][stage] = round((left[rank] - reached[rank]) * MS)
+                    waits[rank][stage] = round((left[rank] - reached[rank]) * MS)
                 clock = left
             for rank in range(self.ranks):
                 record = {

@@ -123,6 +123,8 @@ def read_recording(run: RecordedRun, ranks: Collection[int] | None) -> Recording
     recording = Recording(
         shown(run.path), run.id, manifest.run_id, manifest.attempt, read[reported], earlier, later, every
     )
+    there = {found.folder.rank for attempt in run.attempts for found in attempt if found.manifest.attempt == manifest.attempt}
+    recording = replace(recording, missing_ranks=sorted(set(range(recording.world_size)) - there))
     return replace(recording, warnings=_warnings(recording))
 
 

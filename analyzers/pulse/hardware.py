@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -78,10 +78,6 @@ class Hardware:
         """Its median temperature in degrees; None: not sampled."""
         return self._medians(TEMPERATURE).get(rank)
 
-    def host_contended(self, rank: int) -> bool:
-        """Whether the host takes the processor from this rank much more than from its peers."""
-        return False
-
     def _medians(self, name: str) -> dict[int, float]:
         return {rank: f.median for rank, found in self.nvml.items() for f in found if f.name == name}
 
@@ -117,11 +113,9 @@ def _values(samples: Samples, name: str) -> Floats:
 
 
 def _own(process: Process) -> Samples:
-    """The samples of the rank's own device: the only one, or that of its local rank."""
+    """The samples of the rank's own device: the one that was sampled last, once torch had said which it is."""
     samples = process.nvml
-    devices: Sequence[int] = np.unique(samples.columns["device"][samples.valid("device")]).tolist()
-    if len(devices) < 2:
+    known = samples.valid("device")
+    if not known.any():
         return samples
-    local = process.manifest.local_rank or 0
-    own = devices[local] if local < len(devices) else devices[0]
-    return samples.take(~samples.valid("device") | (samples.columns["device"] == own))
+    return samples.take(~known | (samples.columns["device"] == samples.columns["device"][known][-1]))

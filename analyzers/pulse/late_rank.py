@@ -10,15 +10,17 @@ import numpy as np
 from rankscope.analyzers.causes import COVERS
 from rankscope.analyzers.findings import CannotTell, Cause, MissingSignal
 from rankscope.analyzers.persistence import Persistence, persistence, steps_needed
-from rankscope.analyzers.pulse.frontier import Floats
+from rankscope.analyzers.pulse.frontier import Bools, Floats, Frontier, frontier
 from rankscope.analyzers.pulse.hardware import Hardware
 from rankscope.analyzers.pulse.pulse import Pulse
 from rankscope.analyzers.pulse.tables import STAGES
 from rankscope.analyzers.quantities import plural, ranks, share
 
-# Of the step. Own time is wall time of a thread, which other processes and ranks on the same cores stretch: on two cores
-# healthy pairs of gloo ranks differ by up to 3 % for minutes.
+# Of the step. Own time is a thread's, which what runs beside it stretches through caches, clocks and, where the run queue is
+# not known, cores.
 COARSE: Final = 0.05
+# Of the judged steps, by at least half of COARSE (ours): on cores that are shared, healthy ranks lead in up to four of five.
+LEADS: Final = 0.8
 PARTS: Final = 4  # of the run, in each of which the rank has to lead: who is slow for a while is not slow
 FEWEST: Final = 3  # judged steps in a part, else the run is not divided
 CAUSES: Final[dict[str, Cause]] = {
@@ -46,6 +48,7 @@ class LateRank:
     stage: str | None
     cause: Cause
     gc_ns: float | None
+    queued_ns: float | None  # a step, ready to run without a processor
     sm_clock_share: float | None  # its SM clock over the median of its peers'
     tested: bool
 
@@ -66,35 +69,65 @@ def late_rank(pulse: Pulse, hardware: Hardware) -> LateRank | None:
         raise CannotTell("the ranks' pulses have no step in common")
     if pulse.doubt:
         raise CannotTell(pulse.doubt)
-    alone = pulse.frontier.alone_ns
+    own = pulse.local_ns
+    leader = _leader(pulse, pulse.frontier)
+    if leader is None and pulse.queued_ns is not None and len({p.manifest.host for p in pulse.processes}) > 1:
+        own = pulse.pushed_ns  # one host's processes share its cores: between them it is chance who is pushed aside
+        pushed = _leader(pulse, frontier(own, pulse.meets))
+        leader = pushed if pushed is not None and _is_pushed(pulse, pushed) else None
+    if leader is None:
+        _alike(pulse)
+        return None
+    if leader.persists is Persistence.TOO_FEW:
+        needed = steps_needed(len(pulse.ranks))
+        raise CannotTell(
+            f"{plural(leader.lead_ns.size, 'judged step')} cannot tell a slow rank from chance: record {needed} steps or more"
+        )
+    return _named(pulse, hardware, leader, own)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leader:
+    """The lane that leads the frontier in most steps, by enough and throughout the run."""
+
+    lane: int
+    cost_ns: float
+    lead_ns: Floats
+    persists: Persistence
+
+
+def _leader(pulse: Pulse, found: Frontier) -> _Leader | None:
+    alone = found.alone_ns
     worst = int(np.bincount(alone.argmax(axis=0)[alone.max(axis=0) > 0], minlength=len(alone)).argmax())
     others = np.delete(alone, worst, axis=0).max(axis=0)
     lead = np.where(alone[worst] > others, alone[worst], -1.0)
     cost = float(np.median(alone[worst]))
     persists = persistence(lead, pulse.step_ns, len(pulse.ranks))
-    if cost < COARSE * pulse.step_ns or persists is Persistence.NONE or not _throughout(lead):
-        _alike(pulse)
+    if cost < COARSE * pulse.step_ns or persists is Persistence.NONE or not _throughout(lead > COARSE / 2 * pulse.step_ns):
         return None
-    if persists is Persistence.TOO_FEW:
-        needed = steps_needed(len(pulse.ranks))
-        raise CannotTell(
-            f"{plural(lead.size, 'judged step')} cannot tell a slow rank from chance: record {needed} steps or more"
-        )
-    return _named(pulse, hardware, worst, cost, lead, persists is Persistence.TESTED)
+    return _Leader(worst, cost, lead, persists)
 
 
-def _throughout(lead: Floats) -> bool:
-    """Whether the rank leads in most steps of every part of the run."""
-    if len(lead) < PARTS * FEWEST:
+def _is_pushed(pulse: Pulse, leader: _Leader) -> bool:
+    """Whether waiting for a processor is what makes it late."""
+    assert pulse.queued_ns is not None
+    totals = np.median(pulse.queued_ns.sum(axis=2), axis=1)
+    return bool(totals[leader.lane] - np.median(np.delete(totals, leader.lane)) >= COVERS * leader.cost_ns)
+
+
+def _throughout(leads: Bools) -> bool:
+    """Whether the rank leads in nearly all steps, and in most of every part of the run."""
+    if leads.mean() < LEADS:
+        return False
+    if len(leads) < PARTS * FEWEST:
         return True
-    return all(2 * int((part > 0).sum()) > len(part) for part in np.array_split(lead, PARTS))
+    return all(2 * int(part.sum()) > len(part) for part in np.array_split(leads, PARTS))
 
 
-def excess(pulse: Pulse, lane: int) -> dict[str, float]:
+def excess(own_ns: Floats, lane: int) -> dict[str, float]:
     """By stage, the rank's own time beyond the median of its peers', the median over judged steps."""
-    own = pulse.local_ns[lane]
-    peers = np.median(np.delete(pulse.local_ns, lane, axis=0), axis=0)
-    return {stage: float(more) for stage, more in zip(STAGES, np.median(own - peers, axis=0), strict=True)}
+    peers = np.median(np.delete(own_ns, lane, axis=0), axis=0)
+    return {stage: float(more) for stage, more in zip(STAGES, np.median(own_ns[lane] - peers, axis=0), strict=True)}
 
 
 def _alike(pulse: Pulse) -> None:
@@ -105,7 +138,7 @@ def _alike(pulse: Pulse) -> None:
             "does in forward and backward from waiting: record a window of the profiler"
         )
     late = [
-        rank for lane, rank in enumerate(pulse.ranks) if sum(excess(pulse, lane).values()) >= COARSE * pulse.step_ns
+        rank for lane, rank in enumerate(pulse.ranks) if sum(excess(pulse.local_ns, lane).values()) >= COARSE * pulse.step_ns
     ]
     if 2 <= len(late) <= len(pulse.ranks) // 2:
         raise CannotTell(
@@ -114,20 +147,32 @@ def _alike(pulse: Pulse) -> None:
         )
 
 
-def _named(pulse: Pulse, hardware: Hardware, lane: int, cost: float, lead: Floats, tested: bool) -> LateRank:
-    more = excess(pulse, lane)
+def _named(pulse: Pulse, hardware: Hardware, leader: _Leader, own: Floats) -> LateRank:
+    lane, cost = leader.lane, leader.cost_ns
+    more = excess(own, lane)
     stage: str | None = max(more, key=lambda name: more[name])
     if stage is not None and more[stage] < COVERS * cost:
         stage = None
     rank = pulse.ranks[lane]
     gc = _gc_excess(pulse, lane)
-    clock = hardware.sm_clock_share(rank)
+    queued = None if pulse.queued_ns is None else float(np.median(pulse.queued_ns[lane].sum(axis=1)))
     cause: Cause = CAUSES[stage] if stage else "unknown"
-    if gc is not None and gc >= COVERS * cost:
+    if own is not pulse.local_ns or (gc is not None and gc >= COVERS * cost):
         cause = "host"
     elif cause == "compute":
-        cause = hardware.clock_cause(rank) or ("host" if hardware.host_contended(rank) else cause)
-    return LateRank(rank, cost, int((lead > 0).sum()), more, stage, cause, gc, clock, tested)
+        cause = hardware.clock_cause(rank) or cause
+    return LateRank(
+        rank,
+        cost,
+        int((leader.lead_ns > 0).sum()),
+        more,
+        stage,
+        cause,
+        gc,
+        queued,
+        hardware.sm_clock_share(rank),
+        leader.persists is Persistence.TESTED,
+    )
 
 
 def _gc_excess(pulse: Pulse, lane: int) -> float | None:

@@ -9,14 +9,18 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """One stage of one rank, medians over the judged steps. `local_ns`: without its waits; None where it is not known."""
+    """One stage of one rank, medians over the judged steps; None: not known.
+
+    `wait_ns`: blocked in collectives; `queued_ns`: ready to run without a processor; `local_ns`: its own, without either.
+    """
 
     rank: int
     stage: str
     median_ns: int
     wait_ns: int | None
+    queued_ns: int | None
     local_ns: int | None
-    device_ns: int | None = None
+    device_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ class Recording:
     later: Sequence[Process] = ()  # attempts after it that came to no step
     every: int = 1
     warnings: Sequence[str] = ()
+    missing_ranks: Sequence[int] = ()  # without a folder in the attempt; those not asked for are not missing
 
     @property
     def all(self) -> list[Process]:
@@ -85,11 +86,6 @@ class Recording:
     def world_size(self) -> int:
         """The largest that a manifest states; at least what its ranks need."""
         return max([p.manifest.world_size for p in self.processes] + [rank + 1 for rank in self.ranks], default=0)
-
-    @property
-    def missing_ranks(self) -> list[int]:
-        """Ranks without a folder in the attempt."""
-        return sorted(set(range(self.world_size)) - set(self.ranks))
 
     @property
     def started_unix_ns(self) -> int | None:

@@ -53,13 +53,17 @@ class Pulse:
 
     @cached_property
     def usable(self) -> Ints:
-        """Positions in `numbers` of the steps that are judged: not the first where two others remain, nor warm-up."""
+        """Positions in `numbers` of the steps that are judged: not the first where two others remain, nor warm-up, nor
+        steps of which some rank does not know how long it waited, where most know.
+        """
         typical = np.median(self.wall_ns, axis=0) if len(self.numbers) else np.empty(0)
         first = int(len(typical) > 2 and self.only_steps is None and bool(self.numbers[0] == self._first_recorded))
         usual = float(np.median(typical)) if len(typical) else 0.0
         while first and first < len(typical) // 10 and typical[first] > WARM_UP * usual:
             first += 1
-        return np.arange(first, len(typical))
+        found = np.arange(first, len(typical))
+        known = ~np.isnan(self.wait_ns[:, found]).any(axis=(0, 2))
+        return found if self.on_device or 2 * int(known.sum()) < len(found) else found[known]
 
     @property
     def _first_recorded(self) -> int:
@@ -92,7 +96,7 @@ class Pulse:
         return self.column("wall_ns")
 
     def by_stage(self, part: str = "") -> Floats:
-        """A part of every stage by (rank, step, stage): "" the stage itself, "wait", "device"."""
+        """A part of every stage by (rank, step, stage): "" the stage itself, "wait", "queued", "device"."""
         return np.stack([self.column(name) for name in stage_names(part)], axis=2)
 
     @cached_property
@@ -137,18 +141,30 @@ class Pulse:
         return ""
 
     @cached_property
+    def queued_ns(self) -> Floats | None:
+        """Time of the judged steps in which the thread was ready to run and had no processor; None: not known of all."""
+        found = self.by_stage("queued")[:, self.usable]
+        return None if np.isnan(found).any() else found
+
+    @cached_property
     def local_ns(self) -> Floats:
-        """Each rank's own time in each stage of the judged steps, waiting left out; only where there is no `doubt`."""
+        """Each rank's own time in each stage of the judged steps: without waits, and without what others on its cores took
+        from it. Only where there is no `doubt`.
+        """
+        own = self.pushed_ns
+        return own if self.queued_ns is None or self.on_device else np.maximum(own - self.queued_ns, 0.0)
+
+    @cached_property
+    def pushed_ns(self) -> Floats:
+        """The same with what others on its cores took from it."""
         stages = np.nan_to_num(self.stage_ns[:, self.usable])
-        wait = np.nan_to_num(self.wait_ns[:, self.usable])
         if self.on_device:
             device = self.by_stage("device")[:, self.usable]
             stages = np.where(np.isnan(device), stages, device)
             for stage in map(STAGES.index, UNSPLIT):
                 stages[:, :, stage] = stages[:, :, stage].min(axis=0)
             return stages
-        own: Floats = np.maximum(stages - wait, 0.0)
-        return own
+        return np.asarray(np.maximum(stages - np.nan_to_num(self.wait_ns[:, self.usable]), 0.0), np.float64)
 
     @cached_property
     def meets(self) -> Bools:

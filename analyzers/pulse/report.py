@@ -49,7 +49,8 @@ def pulse_report(pulse: Pulse) -> PulseReport:
 def _stages(pulse: Pulse, known: bool) -> list[StageTime]:
     if not len(pulse.usable):
         return []
-    parts = {"stage": pulse.stage_ns, "wait": pulse.wait_ns, "device": pulse.by_stage("device")}
+    parts = {"stage": pulse.stage_ns, "wait": pulse.wait_ns}
+    parts |= {part: pulse.by_stage(part) for part in ("queued", "device")}
     medians = {name: _medians(values[:, pulse.usable]) for name, values in parts.items()}
     local = np.median(pulse.local_ns, axis=1) if known else np.full(medians["stage"].shape, np.nan)
     result = []
@@ -64,6 +65,7 @@ def _stages(pulse: Pulse, known: bool) -> list[StageTime]:
                     stage,
                     round(float(of_stage)),
                     _whole(medians["wait"][lane, place]),
+                    _whole(medians["queued"][lane, place]),
                     _whole(local[lane, place]),
                     _whole(medians["device"][lane, place]),
                 )

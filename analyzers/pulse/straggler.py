@@ -94,6 +94,8 @@ def _evidence(pulse: Pulse, hardware: Hardware, late: LateRank) -> list[Evidence
         for stage, more in longer
         if more > 0
     ]
+    if late.queued_ns:
+        found.append(Evidence("ready to run without a processor, a step, left out", round(late.queued_ns), "ns"))
     if late.gc_ns is not None and late.gc_ns > 0:
         found.append(Evidence("collects garbage longer than its peers, a step", round(late.gc_ns), "ns"))
     if late.sm_clock_share is not None:

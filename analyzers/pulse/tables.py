@@ -54,6 +54,13 @@ class PulseSteps(Table):
     optimizer_wait_ns = Column(np.int64, "of optimizer_ns, blocked in collectives", nullable=True)
     checkpoint_wait_ns = Column(np.int64, "of checkpoint_ns, blocked in collectives", nullable=True)
     other_wait_ns = Column(np.int64, "of other_ns, blocked in collectives", nullable=True)
+    data_queued_ns = Column(np.int64, "of data_ns, ready to run, without a processor", nullable=True)
+    host_to_device_queued_ns = Column(np.int64, "of host_to_device_ns, ready to run, without a processor", nullable=True)
+    forward_queued_ns = Column(np.int64, "of forward_ns, ready to run, without a processor", nullable=True)
+    backward_queued_ns = Column(np.int64, "of backward_ns, ready to run, without a processor", nullable=True)
+    optimizer_queued_ns = Column(np.int64, "of optimizer_ns, ready to run, without a processor", nullable=True)
+    checkpoint_queued_ns = Column(np.int64, "of checkpoint_ns, ready to run, without a processor", nullable=True)
+    other_queued_ns = Column(np.int64, "of other_ns, ready to run, without a processor", nullable=True)
     data_device_ns = Column(np.int64, "between the device events around data_ns", nullable=True)
     host_to_device_device_ns = Column(np.int64, "between the device events around host_to_device_ns", nullable=True)
     forward_device_ns = Column(np.int64, "between the device events around forward_ns", nullable=True)
@@ -86,5 +93,5 @@ class Samples(Table):
 
 
 def stage_names(part: str = "") -> Sequence[str]:
-    """The columns of PulseSteps by stage, in the order of a step; `part`: "", "wait" or "device"."""
+    """The columns of PulseSteps by stage, in the order of a step; `part`: "", "wait", "queued", "device"."""
     return [f"{stage}_{part}_ns" if part else f"{stage}_ns" for stage in STAGES]

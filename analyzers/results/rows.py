@@ -4,8 +4,8 @@ figures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from rankscope.analyzers.measured import Row
 from rankscope.analyzers.one_rank import kernel_kind
 from rankscope.analyzers.one_rank.row_times import KernelTotals
 from rankscope.analyzers.results.collectives import CollectiveTable, collectives
+from rankscope.analyzers.results.made import table_of
+from rankscope.analyzers.results.pulse import PulseTable, StageTable, pulse, stages
 from rankscope.analyzers.results.tables import (
     AttributionTable,
     ClockTable,
@@ -26,24 +28,6 @@ from rankscope.analyzers.results.tables import (
     WaitTable,
 )
 from rankscope.analyzers.trace.table import Table
-
-T = TypeVar("T", bound=Table)
-
-
-def table_of(kind: type[T], rows: Iterable[Sequence[object]]) -> T:
-    """A table from rows in the order of its declaration; None is absent."""
-    taken = list(rows)
-    columns: dict[str, np.ndarray[tuple[int], np.dtype[np.generic]]] = {}
-    valid = {}
-    for position, (name, column) in enumerate(kind.declared.items()):
-        values = [row[position] for row in taken]
-        blank = "" if column.dtype == object else 0
-        array = np.empty(len(values), column.dtype)
-        array[:] = [blank if value is None else value for value in values]
-        columns[name] = array
-        if column.nullable:
-            valid[name] = np.array([value is not None for value in values], np.bool_)
-    return kind(columns, valid)
 
 
 def attribution(analysis: Analysis) -> AttributionTable:
@@ -163,6 +147,8 @@ FROM_ANALYSIS: Final[dict[str, Callable[[Analysis], Table]]] = {
     "collectives": collectives,
     "waits": waits,
     "kernels": kernels,
+    "pulse": pulse,
+    "stages": stages,
 }
 FROM_DIAGNOSIS: Final[dict[str, Callable[[Diagnosis], Table]]] = {
     "waited_for": waited_for,
@@ -179,6 +165,8 @@ RESULTS: Final[dict[str, type[Table]]] = {
     "waited_for": WaitedForTable,
     "kernels": KernelTable,
     "clocks": ClockTable,
+    "pulse": PulseTable,
+    "stages": StageTable,
     "findings": FindingTable,
 }
 

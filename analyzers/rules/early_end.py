@@ -36,7 +36,7 @@ def check(analysis: Analysis) -> Iterator[Finding]:
     if all(end.ended is None for end in ends) and not recording.missing_ranks:
         raise CannotTell("no rank has said how it ended: the job is running, or all of it was killed at once")
     first = _first(odd, ends)
-    ranks = [first.rank] if first else recording.missing_ranks
+    ranks = [first.rank] if first else list(recording.missing_ranks)
     yield Finding(
         rule="",
         kind="risk",

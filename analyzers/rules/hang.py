@@ -20,7 +20,7 @@ from rankscope.analyzers.pulse.either import recording_of
 from rankscope.analyzers.pulse.model import Process
 
 TITLE = "Hang"
-AFTERWARDS = "stop"  # the reason of a dump at the regular end: a fuller one of a hang is better
+AFTERWARDS = "stop"  # the reason of a dump at the regular end, when ranks need not have come equally far
 NAMED = 8  # lines of evidence (ours)
 READS = ("pulse",)
 RECORD = "TORCH_FR_BUFFER_SIZE=2000 rankscope run -- torchrun ... train.py  # PyTorch's flight recorder, on from the start"
@@ -30,9 +30,11 @@ def check(analysis: Analysis) -> Iterator[Finding]:
     """Name the ranks that others wait for, where a collective was not ended."""
     recording = recording_of(analysis.run)
     processes = recording.later or recording.processes
-    dumps = [dump for process in processes if (dump := _dump(process)) is not None]
-    if not dumps:
+    if not any(process.dumps for process in processes):
         raise MissingSignal("no flight recorder was dumped", RECORD)
+    dumps = [dump for process in processes if (dump := _dump(process)) is not None]
+    if not any(entry.reason != AFTERWARDS for process in processes for entry in process.dumps):
+        return
     found = judge(dumps, recording.world_size)
     if found.verdict in ("none", "unknown"):
         return

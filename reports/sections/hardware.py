@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from rankscope.analyzers.findings import Diagnosis
 from rankscope.analyzers.pulse.measured import SampledFigure
-from rankscope.analyzers.quantities import significant
+from rankscope.analyzers.quantities import duration, rate, share, significant, size
 from rankscope.reports.blocks import Block, Cell, Column, Grid, Name, Section
 
 ORDER = 37
-FEWEST_COLUMNS = 6  # ranks side by side; above, a row a rank
+MOST_COLUMNS = 6  # ranks side by side; above, the extremes are named
+UNITS: Final[dict[str, Callable[[float], str]]] = {"_bytes_per_s": rate, "_bytes": size, "_share": share, "_ns": duration}
 
 
 def build(diagnosis: Diagnosis) -> Section | None:
@@ -26,7 +30,7 @@ def _grid(title: str, figures: list[SampledFigure]) -> Grid:
     names = list(dict.fromkeys(figure.name for figure in figures))
     ranks = sorted({figure.rank for figure in figures})
     found = {(figure.rank, figure.name): figure for figure in figures}
-    if len(ranks) <= FEWEST_COLUMNS:
+    if len(ranks) <= MOST_COLUMNS:
         columns = (Column("figure", False), *(Column(f"rank {rank}") for rank in ranks))
         rows: list[tuple[Cell, ...]] = [
             (Name(name), *(_median(found.get((rank, name))) for rank in ranks)) for name in names
@@ -37,17 +41,20 @@ def _grid(title: str, figures: list[SampledFigure]) -> Grid:
     for name in names:
         medians = sorted((found[rank, name].median, rank) for rank in ranks if (rank, name) in found)
         (low, first), (middle, _), (high, last) = medians[0], medians[len(medians) // 2], medians[-1]
-        rows.append(
-            (Name(name), _figure(middle), f"{_figure(low)} (rank {first})", f"{_figure(high)} (rank {last})", str(len(medians)))
-        )
+        least, most = f"{_figure(name, low)} (rank {first})", f"{_figure(name, high)} (rank {last})"
+        rows.append((Name(name), _figure(name, middle), least, most, str(len(medians))))
     return Grid(title, columns, tuple(rows), brief=12)
 
 
 def _median(figure: SampledFigure | None) -> str:
-    return "n/a" if figure is None else _figure(figure.median)
+    return "n/a" if figure is None else _figure(figure.name, figure.median)
 
 
-def _figure(value: float) -> str:
+def _figure(name: str, value: float) -> str:
+    """By the unit that its name ends in."""
+    for ending, words in UNITS.items():
+        if name.endswith(ending):
+            return words(value)
     if value and not 1e-4 <= abs(value) < 1e12:
         return f"{value:.3g}"
     return f"{int(value):,}" if value.is_integer() else significant(value)

@@ -23,7 +23,8 @@ _STAGES = (
     Column("stage", numeric=False),
     Column("median", doc="of the training thread's time in it"),
     Column("blocked", doc="of that, in collectives"),
-    Column("own", doc="without what it was blocked"),
+    Column("no processor", doc="of that, ready to run while others had its cores"),
+    Column("own", doc="without either"),
     Column("device", doc="between the device events around it"),
 )
 _FRONTIER = (
@@ -68,7 +69,7 @@ def _lead(pulse: PulseReport) -> str:
         return "The ranks' pulses have no step in common."
     judged = plural(pulse.judged_steps, "judged step")
     thinned = f", every {pulse.every}th recorded one" if pulse.every > 1 else ""
-    return f"From the pulse: medians over {judged}{thinned}. Waits are what the training thread was blocked in collectives."
+    return f"From the pulse: medians over {judged}{thinned}. Waits are the training thread's, blocked in collectives."
 
 
 def _bars(diagnosis: Diagnosis, pulse: PulseReport) -> Bars:
@@ -87,9 +88,14 @@ def _of(pulse: PulseReport, rank: int) -> list[StageTime]:
 
 
 def _bar(rank: int, stages: list[StageTime], why: str) -> Bar:
-    parts = [Part(BUCKET_OF[s.stage], s.median_ns - min(s.wait_ns or 0, s.median_ns)) for s in stages]
-    waited = sum(min(s.wait_ns or 0, s.median_ns) for s in stages)
-    parts = [part for part in parts if part.ns] + ([Part("wait", waited)] if waited else [])
+    parts, waited, queued = [], 0, 0
+    for stage in stages:
+        wait = min(stage.wait_ns or 0, stage.median_ns)
+        pushed = min(stage.queued_ns or 0, stage.median_ns - wait)
+        waited, queued = waited + wait, queued + pushed
+        parts.append(Part(BUCKET_OF[stage.stage], stage.median_ns - wait - pushed))
+    parts += [Part("queued", queued), Part("wait", waited)]
+    parts = [part for part in parts if part.ns]
     return Bar(f"rank {rank}", tuple(parts), sum(part.ns for part in parts), why)
 
 
@@ -139,7 +145,7 @@ def _frontier(pulse: PulseReport) -> Grid:
 def _frontier_note(pulse: PulseReport) -> str:
     return (
         f"These add up to {duration(pulse.frontier_ns)}; the other {duration(pulse.rest_ns)} of the mean step are bytes that "
-        "move, and waiting that nobody's own time explains."
+        "move, time without a processor, and waiting that nobody's own time explains."
     )
 
 
@@ -150,6 +156,7 @@ def _figures(pulse: PulseReport) -> Grid:
             s.stage.replace("_", " "),
             Quantity(s.median_ns, "ns"),
             Quantity(s.wait_ns, "ns"),
+            Quantity(s.queued_ns, "ns"),
             Quantity(s.local_ns, "ns"),
             Quantity(s.device_ns, "ns"),
         )

@@ -38,6 +38,7 @@ class _Line(msgspec.Struct):
     wall_ns: Ns | None = None
     stages: _Stages | None = None  # type: ignore[valid-type]
     wait: _Stages | None = None  # type: ignore[valid-type]
+    queued: _Stages | None = None  # type: ignore[valid-type]
     device: _Stages | None = None  # type: ignore[valid-type]
     gc_ns: Ns | None = None
     memory: _Memory | None = None
@@ -121,7 +122,7 @@ def _columns(found: Sequence[_Line]) -> PulseSteps:
     add("step", [line.step for line in found])
     for name in ("begin_ns", "gc_ns", "hooks_ns"):
         add(name, list(map(attrgetter(name), found)))
-    for part in ("stages", "wait", "device"):
+    for part in ("stages", "wait", "queued", "device"):
         told = list(map(attrgetter(part), found))
         names = stage_names("" if part == "stages" else part)
         if not any(told):
@@ -130,10 +131,13 @@ def _columns(found: Sequence[_Line]) -> PulseSteps:
             valid |= dict.fromkeys(names, absent)
             continue
         for stage, name in zip(STAGES, names, strict=True):
-            # a stage that is not in a line that has others took no time
-            add(name, [None if of is None else getattr(of, stage) or 0 for of in told])
-            if part == "device":
-                valid[name] = np.array([of is not None and getattr(of, stage) is not None for of in told], np.bool_)
+            add(name, [None if of is None else getattr(of, stage) for of in told])
+            if part != "device":  # what a line leaves out took no time
+                valid[name] = np.array([of is not None for of in told], np.bool_)
+            if part == "wait":  # but a stage with time waited for an unknown part of it
+                valid[name] &= np.array([of is not None and getattr(of, stage) is not None for of in told], np.bool_) | (
+                    columns[f"{stage}_ns"] == 0
+                )
     memory = [line.memory for line in found]
     for name in ("host_bytes", "device_bytes", "device_peak_bytes"):
         add(name, [None if of is None else getattr(of, name) for of in memory])
