@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from rankscope.analyzers.across_ranks import attribution, traffic
 from rankscope.analyzers.across_ranks.collectives import Matches, match_collectives
+from rankscope.analyzers.across_ranks.pipelines import pipelines, spanning
 from rankscope.analyzers.across_ranks.splits import LaneSplit, Splits, split_lane, split_records, worth_hiding_of
 from rankscope.analyzers.across_ranks.step_matrix import StepMatrix, step_of
 from rankscope.analyzers.across_ranks.traffic import GroupTime
@@ -155,17 +157,34 @@ class Analysis(Recorded):
     @cached_property
     def waits(self) -> Waits:
         """Waits charged to ranks, by step."""
-        return charge_waits(self.matches, self.splits, self.lanes, self.step_of, len(self.columns), self.candidate_sets)
+        return self._charged(set())
+
+    @cached_property
+    def faults(self) -> Waits:
+        """The same without the collectives that join several stages of a pipeline: there the schedule makes wait."""
+        joined = spanning(self.matches, self.pipelines)
+        return self._charged(joined) if joined else self.waits
+
+    def _charged(self, without: Collection[int]) -> Waits:
+        steps, sets = len(self.columns), self.candidate_sets
+        return charge_waits(self.matches, self.splits, self.lanes, self.step_of, steps, sets, without)
+
+    @cached_property
+    def pipelines(self) -> list[list[int]]:
+        """Lanes of each pipeline, first stage to last; empty where there is none."""
+        return pipelines(self.matches)
 
     @property
     def caused(self) -> Floats:
-        """Exposed waiting of others charged to each lane in each usable step, rank-time."""
-        return self.waits.caused[:, self.usable].astype(np.float64)
+        """Exposed waiting of others charged to each lane in each usable step, rank-time; without what a schedule makes
+        wait.
+        """
+        return self.faults.caused[:, self.usable].astype(np.float64)
 
     @property
     def alone(self) -> Floats:
         """Wall time that each lane alone cost in each usable step."""
-        return self.waits.alone[:, self.usable].astype(np.float64)
+        return self.faults.alone[:, self.usable].astype(np.float64)
 
     @cached_property
     def candidate_sets(self) -> list[frozenset[int]]:

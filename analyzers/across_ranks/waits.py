@@ -5,7 +5,7 @@ Charged equals waited, to the nanosecond.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -189,10 +189,11 @@ def charge_waits(
     step_of: Ints,
     steps: int,
     sets: Sequence[frozenset[int]],
+    without: Collection[int] = (),
 ) -> Waits:
     """Charge every exposed wait of the run.
 
-    `step_of[record]`: column of its step; `sets`: lanes that may be late together.
+    `step_of[record]`: column of its step; `sets`: lanes that may be late together; `without`: groups left out.
     """
     pool = matches.pool
     charger = Charger(len(pool.ranks), steps, sets)
@@ -203,6 +204,8 @@ def charge_waits(
     start, end, of = start[order], end[order], of[order]
     start, end = (on_match_clock(matches, splits, of, times) for times in (start, end))
     for match in sorted(matches.found, key=lambda m: (int(_meeting(matches, m).max()), int(m.records[0]))):
+        if match.group in without:
+            continue
         queue = _queue(matches, splits, match, (start, end, of), step_of)
         if queue is not None:
             residual = matches.clocks.residual_ns(pool.lane[match.records].tolist())

@@ -7,9 +7,10 @@ was itself caused by waiting is passed on to its origin, and the rank with most 
 step (one-sided sign test at 1 %, corrected for the number of ranks; on fewer steps, above 10 % of the step in every
 one). The cost is what fixing it alone returns: the longest exposed wait in the gap before it came; for ranks late
 together, in the gap before the first of them. A rank that waited for another stage of its pipeline, longer than the
-same stage of the other pipelines does and by half of its delay, is not named. Without traces the pulse names the rank
-and the stage, at 5 % of the step: own time is a stage's time without its waits, and at each boundary of stages the
-furthest rank is the frontier.
+same stage of the other pipelines does and by half of its delay, is not named; nor does it count who comes last to
+collectives that join the stages of a pipeline, which is its schedule. Without traces the pulse names the rank and the
+stage, at 5 % of the step: own time is a stage's time without its waits, and at each boundary of stages the furthest
+rank is the frontier.
 What to do: look at what the rank does longer than its peers (the cause): its kernels and clocks, its loader, its host
 process. Do not tune the network.
 """
@@ -25,8 +26,8 @@ import numpy.typing as npt
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.causes import ADVICE, ADVICE_CPU_ONLY, Excess, excess
 from rankscope.analyzers.findings import CannotTell, Cause, Evidence, Finding, MissingSignal
+from rankscope.analyzers.late_for_a_stage import late_for_a_stage
 from rankscope.analyzers.persistence import Persistence, persistence, steps_needed
-from rankscope.analyzers.pipelines import late_for_a_stage
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding, unsure
 from rankscope.analyzers.pulse.straggler import judged
 from rankscope.analyzers.quantities import duration, plural, share, spans
@@ -93,13 +94,13 @@ def _suspect(analysis: Analysis) -> Suspect:
     worst = int(caused.sum(axis=1).argmax())
     others = np.delete(caused, worst, axis=0).max(axis=0)
     single = Suspect(frozenset({worst}), alone[worst], np.where(caused[worst] > others, alone[worst], -1.0))
-    together = [_together(analysis, lanes) for lanes in analysis.waits.together]
+    together = [_together(analysis, lanes) for lanes in analysis.faults.together]
     best = max(together, key=lambda s: s.typical_ns, default=single)
     return best if best.typical_ns > TOGETHER * single.typical_ns else single
 
 
 def _together(analysis: Analysis, lanes: frozenset[int]) -> Suspect:
-    cost = analysis.waits.together[lanes][analysis.usable].astype(np.float64)
+    cost = analysis.faults.together[lanes][analysis.usable].astype(np.float64)
     caused = analysis.caused
     members = sorted(lanes)
     outside = [lane for lane in range(len(analysis.ranks)) if lane not in lanes]

@@ -21,7 +21,6 @@ import numpy.typing as npt
 from rankscope.analyzers.analysis import Analysis, typical
 from rankscope.analyzers.findings import Evidence, Finding
 from rankscope.analyzers.persistence import Persistence, persistence
-from rankscope.analyzers.pipelines import pipelines
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding, unsure
 from rankscope.analyzers.quantities import share, spans
 
@@ -85,11 +84,11 @@ def _uneven_bytes(
 
 
 def _pipeline(analysis: Analysis) -> Iterator[Finding]:
-    stages = [list(stage) for stage in zip(*pipelines(analysis), strict=True)]
-    if len(stages) <= 2:  # two ranks that send to each other need not be a pipeline
+    stages = [list(stage) for stage in zip(*analysis.pipelines, strict=True)]
+    of_lane = {place.lane: i for i, place in enumerate(analysis.places)}
+    if len(stages) <= 2 or not {lane for stage in stages for lane in stage} <= set(of_lane):
         return
     kernel = analysis.part("kernel_ns")
-    of_lane = {place.lane: i for i, place in enumerate(analysis.places)}
     times = np.array([_lower_median(kernel[[of_lane[lane] for lane in stage]]) for stage in stages])
     heavy = int(typical(times).argmax())
     others = np.delete(times, heavy, axis=0)

@@ -22,6 +22,7 @@ from rankscope.simulator.truth import Window
 COMPUTE, COMMUNICATION, REPLICATION = 7, 20, 24  # streams
 TENSOR, EXPERT, EXPERT_REPLICATION = 28, 32, 36
 FORWARD_IN, FORWARD_OUT, BACKWARD_IN, BACKWARD_OUT = 40, 44, 48, 52
+CLIPPING = 56
 LAUNCH_LATENCY_NS = 6_000  # from a launch call's start to the kernel's, when the device is free
 CALL_NS = 4_000
 KERNEL_GAP_NS = 1_300  # from the end of what a collective waits for to its start

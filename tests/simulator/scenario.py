@@ -87,6 +87,7 @@ class Scenario:
     expert_imbalance: float = 0.0  # how far the tokens of the first expert rank exceed the mean, relative
     micro_batches: int = 1  # a step; gradients are reduced after the last
     prefetch: int = 1  # fsdp, hsdp: layers whose parameters are gathered ahead
+    clip_gradients: bool = False  # all ranks add up one number, the norm, before the optimizer
     cuda_graphs: bool = False  # each half of a layer's pass is one launch
     ranks_per_host: int = 8
     clock_offsets_ns: tuple[int, ...] = ()  # by host: how far its clock is ahead at common time 0; missing ones are 0

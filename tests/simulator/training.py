@@ -41,6 +41,8 @@ class TrainingLoop:
             yield from self._pass(current)
         for way in self.ways:
             way.before_optimizer()
+        for way in self.ways:
+            yield from way.after_reduction()
         with self.worker.span("Optimizer.step#AdamW.step"):
             self.disturbance.update()
         self.disturbance.end_step()

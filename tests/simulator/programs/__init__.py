@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rankscope.simulator.engine import Worker
 from rankscope.simulator.mesh import Mesh
+from rankscope.simulator.programs.clipping import Clipping
 from rankscope.simulator.programs.expert import Expert
 from rankscope.simulator.programs.host_reduced import HostReduced
 from rankscope.simulator.programs.pipeline import Pipeline, schedule
@@ -24,5 +25,6 @@ def ways(worker: Worker, mesh: Mesh) -> Sequence[Way]:
     used.append(HostReduced if job.has(FaultKind.CPU_BACKEND) else Replicated if job.sharding == "ddp" else Sharded)
     used += [Tensor] if job.tensor > 1 else []
     used += [Expert] if job.expert > 1 else []
+    used += [Clipping] if job.clip_gradients else []
     used += [SmallMessages] if job.has(FaultKind.SMALL_MESSAGES) else []
     return [way(worker, mesh) for way in used]

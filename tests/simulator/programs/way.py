@@ -69,6 +69,10 @@ class Way:
             self.worker.wait_until(max(self.pending))
             self.pending.clear()
 
+    def after_reduction(self) -> Program:
+        """Every gradient is reduced; the optimizer comes next."""
+        yield from ()
+
     def collective(
         self, group: Group, name: str, size: int, per_step: int, stream: int, after_ns: int = 0
     ) -> Collective:
