@@ -10,12 +10,9 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
 from typing import Any, Final
 
-from rankscope.collector.hooks import optimizer
+from rankscope.collector.hooks.first_step import FirstStep
 from rankscope.collector.options import Options, options, switched_off
 
 AUTOSTART: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "autostart")
@@ -42,7 +39,7 @@ def command(words: Sequence[str]) -> list[str]:
 def watch() -> None:
     """In a child: begin to record once it trains."""
     if not switched_off() and OPTIONS in os.environ:
-        sys.meta_path.insert(0, _Watch())
+        FirstStep(begin, at_end=True)
 
 
 def begin() -> None:
@@ -60,41 +57,3 @@ def _chosen() -> Options:
         return options(None, **given)
     except (TypeError, ValueError):
         return options(None)
-
-
-class _Watch(MetaPathFinder):
-    """Lets torch's optimizers be imported as ever, and then listens for their first step."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != optimizer.MODULE:
-            return None
-        sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loaded(spec.loader)
-        return spec
-
-
-class _Loaded(Loader):
-    """The loader of one module, after which optimizers are listened to."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        optimizer.STEPS.add(_first_step)
-
-
-def _first_step(over: bool, of: Any) -> None:
-    if over:
-        begin()
-        optimizer.STEPS.remove(_first_step)

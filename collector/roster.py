@@ -37,13 +37,19 @@ class Roster:
         for _, ended in self._steps:
             ended(step)
         if self._awaited:
-            self._start_awaited()
+            self.start_awaited()
 
     def passed(self, step: int) -> None:
         """A step has ended that the collector does not listen to."""
         for name, ended in self._steps:
             if name in self._every_step:
                 ended(step)
+
+    def start_awaited(self) -> None:
+        """Begin the probes whose library the program has loaded by now."""
+        for needs in [name for name in self._awaited if name in sys.modules]:
+            for probe in self._awaited.pop(needs):
+                self._guard(probe.name, self._begin)(probe)
 
     def tell(self, method: str, *arguments: Any) -> None:
         """Call an optional method of all probes that have it."""
@@ -86,8 +92,3 @@ class Roster:
             self._every_step.add(probe.name)
         self._steps.append((probe.name, self._guard(probe.name, probe.step)))
         probe.start(self._place)
-
-    def _start_awaited(self) -> None:
-        for needs in [name for name in self._awaited if name in sys.modules]:
-            for probe in self._awaited.pop(needs):
-                self._guard(probe.name, self._begin)(probe)

@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from rankscope.collector import environment, ranks
 from rankscope.collector.ending import Endings
+from rankscope.collector.hooks.first_step import FirstStep
+from rankscope.collector.hooks.optimizer import MODULE
 from rankscope.collector.job import Job
 from rankscope.collector.options import Options
 from rankscope.collector.overhead import Overhead
@@ -53,6 +55,7 @@ class Session:
         )  # fmt: skip
         self._roster = Roster(self.place, self.manifest, self.guard)
         self._endings = Endings(self.interrupted, self.stop)
+        self._first_step: FirstStep | None = None
         self._written_ns = now_ns()
         self.step = self.guard("pulse", self._steps.step)
         self.log = self.guard("log", self._steps.log)
@@ -83,6 +86,8 @@ class Session:
         self.guard("ending", self._endings.install)()
         self.guard("manifest", self._write_manifest)()
         self.overhead.start_ns = now_ns() - self._began_ns
+        if MODULE not in sys.modules:
+            self._first_step = FirstStep(self.guard("probes", self._roster.start_awaited), at_end=False)
         self._steps.begin(self.place, self._roster)
         return True
 
@@ -94,6 +99,8 @@ class Session:
         if ended.startswith("exception"):
             self._roster.tell("ending", ended)
         self._roster.stop()
+        if self._first_step is not None:
+            self.guard("probes", self._first_step.undo)()
         self.guard("ending", self._endings.remove)()
         self.guard("pulse", self._steps.held.drain)()
         self.guard("records", self.records.close)()
