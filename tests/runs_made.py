@@ -23,7 +23,7 @@ Change = Callable[[int, int, dict[str, Any]], dict[str, Any] | None]  # rank, st
 class Job:
     """A job of some ranks in lockstep: own time a stage, and where ranks meet they leave together.
 
-    `late` adds milliseconds to a rank's stage; `noise` is the standard deviation of every own time, as a share of it.
+    `late` adds milliseconds to a rank's stage from the step `late_from` on; `noise` is the standard deviation of every own time, as a share of it.
     """
 
     ranks: int = 4
@@ -31,6 +31,7 @@ class Job:
     stages: Mapping[str, float] = field(default_factory=lambda: DDP)
     meets: tuple[str, ...] = MEETS_DDP
     late: Mapping[tuple[int, str], float] = field(default_factory=dict)
+    late_from: int = 0  # the step since which they are late
     noise: float = 0.02
     transfer_ms: float = 6
     seed: int = 1
@@ -52,7 +53,8 @@ class Job:
             stages: list[dict[str, int]] = [{} for _ in clock]
             waits: list[dict[str, int]] = [{} for _ in clock]
             for stage, ms in self.stages.items():
-                own = [max(0.0, chance.gauss(ms, ms * self.noise)) + self.late.get((r, stage), 0) for r in range(self.ranks)]
+                late = self.late if step >= self.late_from else {}
+                own = [max(0.0, chance.gauss(ms, ms * self.noise)) + late.get((r, stage), 0) for r in range(self.ranks)]
                 reached = [at + ms for at, ms in zip(clock, own, strict=True)]
                 left = [max(reached) + self.transfer_ms] * self.ranks if stage in self.meets else reached
                 for rank in range(self.ranks):
