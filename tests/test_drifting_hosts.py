@@ -48,7 +48,8 @@ def test_every_part_of_every_row_is_as_long_but_for_the_drift(both: tuple[Diagno
 def test_the_same_ranks_are_charged_with_the_same_waiting(both: tuple[Diagnosis, Diagnosis]) -> None:
     one, three = (d.collectives for d in both)
     for rank, caused in one.caused_ns.items():
-        assert three.caused_ns[rank] == pytest.approx(caused, rel=300e-6, abs=20_000)
+        # in common time, so no drift remains: some hundred waits, each end of which is rounded
+        assert three.caused_ns[rank] == pytest.approx(caused, rel=2e-6, abs=500)
     assert sum(three.caused_ns.values()) == sum(three.waited_ns.values())
     assert one.last_arrivals == three.last_arrivals
     assert [f.rule for f in one_first(both[0])] == [f.rule for f in one_first(both[1])] == ["straggler-rank"]
