@@ -82,3 +82,14 @@ def test_waits_are_those_of_the_truth_within_the_residual(tmp_path: Path) -> Non
     table = collectives(analysis)
     off = [abs(w - true[r, s]) for r, s, w in zip(table.rank, table.seq, table.wait_ns, strict=True)]
     assert sum(one <= residual for one in off) >= 0.95 * len(off)
+
+
+def test_hosts_that_share_messages_alone_are_not_put_on_one_clock(tmp_path: Path) -> None:
+    stages = {"ranks": 4, "ranks_per_host": 2, "pipeline": 2, "micro_batches": 4, "steps": 4, "layers": 2}
+    found = []
+    for name, clocks in (("plain", {}), ("apart", {"clock_offsets_ns": (0, 10 * SECOND)})):
+        found.append(diagnosed(simulate(Scenario(**stages, **clocks)), tmp_path / name))
+        said = [(fit.method, fit.offset_ns, fit.residual_ns) for fit in found[-1].clock]
+        assert said == [("shared_clock", 0, 0)] * 2 + [("clock_free", None, None)] * 2
+        assert any("No common clock" in warning for warning in found[-1].warnings)
+    assert found[0].attribution == found[1].attribution and found[0].collectives == found[1].collectives
