@@ -23,7 +23,8 @@ Change = Callable[[int, int, dict[str, Any]], dict[str, Any] | None]  # rank, st
 class Job:
     """A job of some ranks in lockstep: own time a stage, and where ranks meet they leave together.
 
-    `late` adds milliseconds to a rank's stage from the step `late_from` on; `noise` is the standard deviation of every own time, as a share of it.
+    `late` adds milliseconds to a rank's stage from the step `late_from` on; `noise` is the standard deviation of every
+    own time, as a share of it.
     """
 
     ranks: int = 4

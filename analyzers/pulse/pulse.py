@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ FEWEST_SHARE: Final = 0.1  # of the steps of the rank that has most: with fewer 
 WARM_UP: Final = 2.0  # times the median: leading steps that long are warm-up, as in the rule warm-up-in-average
 # On a device the host does not wait in collectives: what the device did in these stages is not split from waiting.
 UNSPLIT: Final = ("forward", "backward")
+_PIPELINE: Final = re.compile(r"(?:^|[_\W])(?:pp|pipe|pipeline)(?:$|[_\W\d])", re.IGNORECASE)  # torch calls it mesh_pp
 
 
 @dataclass
@@ -125,6 +127,16 @@ class Pulse:
         """Whether any rank trains on a device."""
         return any(process.manifest.device for process in self.processes)
 
+    @property
+    def in_a_pipeline(self) -> bool:
+        """Whether a process group of more than one rank is called a pipeline's."""
+        groups = [g for p in self.processes for g in p.manifest.groups[:4096] if isinstance(g, dict)]
+        return any(
+            _PIPELINE.search(str(group.get("description", ""))[:200]) and len(group.get("ranks") or ()) > 1
+            for group in groups
+            if isinstance(group.get("ranks"), list)
+        )
+
     @cached_property
     def doubt(self) -> str:
         """Why the ranks' own time cannot be told from waiting; empty where it can."""
@@ -136,6 +148,8 @@ class Pulse:
             return ""
         if np.isnan(judged).any():
             return "the pulse does not say how long the ranks were blocked in collectives"
+        if len(self.ranks) > 1 and self.in_a_pipeline:
+            return "the stages of a pipeline do different work by design, so that their own times cannot be compared"
         if len(self.ranks) > 1 and not judged.any():
             return "no rank was seen waiting in a collective, so nobody can be seen waiting for another"
         return ""

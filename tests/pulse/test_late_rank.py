@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import rankscope
 from runs_made import MEETS_DDP, MEETS_FSDP, MS, Job, append
 from simulator import Scenario, faults, simulate
 
+import rankscope
 from rankscope.analyzers.findings import Diagnosis, Finding
 from rankscope.analyzers.pulse.late_rank import COARSE, LEADS
 
@@ -40,7 +40,9 @@ def unsure(place: Path) -> str:
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
 @pytest.mark.parametrize("stage", ["data", "forward", "backward", "optimizer"])
 @pytest.mark.parametrize("meets", [MEETS_DDP, MEETS_FSDP], ids=["ddp", "fsdp"])
-def test_a_planted_delay_is_named_with_its_stage_and_priced(tmp_path: Path, meets: tuple[str, ...], stage: str, share: float) -> None:
+def test_a_planted_delay_is_named_with_its_stage_and_priced(
+    tmp_path: Path, meets: tuple[str, ...], stage: str, share: float
+) -> None:
     delay = share * STEP_MS
     Job(ranks=4, steps=24, meets=meets, late={(2, stage): delay}, noise=0.04, seed=5).write(tmp_path)
     found = late(tmp_path)
@@ -213,6 +215,14 @@ def test_ranks_that_never_wait_for_each_other_are_not_compared(tmp_path: Path) -
     assert "no rank was seen waiting" in unsure(tmp_path)
 
 
+@pytest.mark.parametrize(("description", "named"), [("mesh_pp", False), ("pp", False), ("mesh_dp", True), ("upper", True)])
+def test_stages_of_a_pipeline_are_not_compared(tmp_path: Path, description: str, named: bool) -> None:
+    groups = [{"name": "1", "description": description, "ranks": [0, 1]}]
+    Job(ranks=4, steps=40, late={(1, "forward"): 60}, manifest={"groups": groups}).write(tmp_path)
+    assert (late(tmp_path) is not None) == named
+    assert named or "stages of a pipeline" in unsure(tmp_path)
+
+
 def test_few_steps_are_too_few_unless_the_delay_is_large(tmp_path: Path) -> None:
     Job(ranks=4, steps=6, noise=0.001, late={(1, "forward"): 15}).write(tmp_path / "small")
     assert "cannot tell a slow rank from chance: record 9 steps or more" in unsure(tmp_path / "small")
@@ -254,9 +264,10 @@ def test_one_rank_of_several_is_nobody_to_compare_with(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_was_killed_early_does_not_take_the_others_steps_away(tmp_path: Path) -> None:
-    Job(
-        ranks=4, steps=60, late={(1, "forward"): 60}, change=lambda rank, step, record: None if rank == 3 and step > 2 else record
-    ).write(tmp_path)  # fmt: skip
+    def killed(rank: int, step: int, record: dict[str, Any]) -> dict[str, Any] | None:
+        return None if rank == 3 and step > 2 else record
+
+    Job(ranks=4, steps=60, late={(1, "forward"): 60}, change=killed).write(tmp_path)
     found = late(tmp_path)
     assert found is not None and found.ranks == [1]
 

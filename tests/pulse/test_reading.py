@@ -56,7 +56,8 @@ def test_a_last_line_that_was_cut_off_is_no_record_and_is_said(tmp_path: Path) -
 
 
 def test_damaged_lines_are_counted_and_the_others_kept(tmp_path: Path) -> None:
-    bad = ["{\n", "null\n", "[1]\n", '{"step": -1}\n', '{"step": 1e3}\n', '{"step": 9, "wall_ns": 1e30}\n', "\x00\x00\n", '{"step": "3"}\n']
+    bad = ["{\n", "null\n", "[1]\n", "\x00\x00\n"]
+    bad += [f"{text}\n" for text in ('{"step": -1}', '{"step": 1e3}', '{"step": 9, "wall_ns": 1e30}', '{"step": "3"}')]
     found = read_pulse(written(tmp_path, STEP, *bad, STEP | {"step": 9}))
     assert found.steps.step.tolist() == [4, 9]
     assert found.problems == [f"{len(bad)} lines are no record and left out"]
@@ -112,12 +113,18 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-KEYS = ("step", "begin_ns", "wall_ns", "stages", "wait", "queued", "device", "gc_ns", "memory", "log", "hooks_ns", "kind", "unix_ns")
+KEYS = (
+    "step", "begin_ns", "wall_ns", "stages", "wait", "queued", "device", "gc_ns", "memory", "log", "hooks_ns", "kind",
+    "unix_ns",
+)  # fmt: skip
+OF_MANIFEST = ("rank", "world_size", "probes", "job", "overhead", "groups", "host", "ended", "attempt", "mode")
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.dictionaries(st.sampled_from(KEYS), json_values), max_size=5), st.dictionaries(
-    st.sampled_from(("rank", "world_size", "probes", "job", "overhead", "groups", "host", "ended", "attempt", "mode")), json_values))  # fmt: skip
+@given(
+    st.lists(st.dictionaries(st.sampled_from(KEYS), json_values), max_size=5),
+    st.dictionaries(st.sampled_from(OF_MANIFEST), json_values),
+)
 def test_odd_values_under_known_keys_end_in_words(
     tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, object]], manifest: dict[str, object]
 ) -> None:

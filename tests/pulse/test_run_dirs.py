@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-import rankscope
 from runs_made import BEGIN, MS, Job, append
 from simulator import Scenario, simulate
 
+import rankscope
 from rankscope.analyzers.errors import BadSelection, NothingToRead
 from rankscope.analyzers.loading import LoadOptions, load_run
 from rankscope.analyzers.run import DISTRIBUTED_INFO, MANIFEST
@@ -92,7 +92,8 @@ def test_a_run_that_was_started_again_under_the_same_name_is_another(tmp_path: P
 def test_attempts_of_one_run_belong_together_and_the_last_with_steps_is_reported(tmp_path: Path) -> None:
     Job(ranks=2, steps=20).write(tmp_path)
     Job(ranks=2, steps=15, attempt=1, begin_ns=BEGIN + HOUR).write(tmp_path)
-    Job(ranks=2, steps=0, attempt=2, begin_ns=BEGIN + 2 * HOUR, manifest={"ended": "exception: RuntimeError: x"}).write(tmp_path)
+    failed = {"ended": "exception: RuntimeError: x"}
+    Job(ranks=2, steps=0, attempt=2, begin_ns=BEGIN + 2 * HOUR, manifest=failed).write(tmp_path)
     recording = load(tmp_path).analysis.run.recording
     assert recording is not None
     assert [p.manifest.attempt for p in recording.processes] == [1, 1]

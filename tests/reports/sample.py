@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import recorded
+
 from rankscope.analyzers.findings import (
     Diagnosis,
     EventRef,
@@ -420,4 +422,8 @@ EVERY = {
     "cpu": cpu_only,
     "empty": empty,
     "hostile": hostile,
+    "pulse": recorded.pulse,
+    "pulse of many": recorded.pulse_of_many,
+    "pulse, hostile": lambda: recorded.hostile_pulse(HOSTILE),
+    "no step": recorded.no_step,
 }
