@@ -326,7 +326,7 @@ def test_progress_is_shown_in_a_terminal_only(
 def test_help_teaches_by_examples_and_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert status("--help") == 0
     listed = capsys.readouterr().out
-    for name in sorted(path.stem for path in Path(report.__file__).parent.glob("[a-z]*.py")):
+    for name in sorted(path.stem.replace("_", "-") for path in Path(report.__file__).parent.glob("[a-z]*.py")):
         assert f"\n    {name} " in listed
         assert status(name, "--help") == 0
         assert "examples:\n  rankscope " in capsys.readouterr().out
