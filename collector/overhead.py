@@ -13,6 +13,9 @@ from rankscope.collector.stages import StageClock, now_ns
 
 # steps between two looks; the first ones hold what is done once
 WINDOW: Final = 50
+# times the median step's: what a step's hooks took beyond that was another process's time slice, which falls into a hook
+# as into anything else
+CAP: Final = 10
 MOST: Final = 64  # at the least every 64th step is listened to
 ROUNDS: Final = 5
 TRIALS: Final = 50  # calls a round
@@ -27,20 +30,28 @@ class Overhead:
         self.every = 1
         self.start_ns = 0  # once, before the first step
         self.steps = self.wall_ns = 0
-        self._window = (0, 0)  # wall and cost when the present window began
+        self._before = (0, 0)  # wall and cost when the present window began
+        self._window: list[int] = []  # time in hooks, by step
+        self._counted_ns = 0  # of all windows before
+        self._hooks_ns = 0  # the clock's, at the end of the last step
 
     def cost_ns(self, background_ns: int) -> int:
         """All of it so far, the start left out."""
-        return self._clock.hooks_ns + self._clock.hooks * self.unseen_ns + background_ns
+        hooks_ns = self._counted_ns + _capped(self._window)
+        return hooks_ns + self._clock.hooks * self.unseen_ns + background_ns
 
     def stepped(self, wall_ns: int, background_ns: int) -> bool:
         """A step has ended; whether the collector now thins itself out further."""
         self.steps += 1
         self.wall_ns += wall_ns
+        self._window.append(self._clock.hooks_ns - self._hooks_ns)
+        self._hooks_ns = self._clock.hooks_ns
         if self.steps % WINDOW:
             return False
-        cost, (wall_before, cost_before) = self.cost_ns(background_ns), self._window
-        self._window = (self.wall_ns, cost)
+        self._counted_ns += _capped(self._window)
+        self._window.clear()
+        cost, (wall_before, cost_before) = self.cost_ns(background_ns), self._before
+        self._before = (self.wall_ns, cost)
         over = cost - cost_before > self._budget * (self.wall_ns - wall_before)
         if not over or self.every >= MOST:
             return False
@@ -58,6 +69,7 @@ class Overhead:
         return {
             "hooks": clock.hooks,
             "hooks_ns": clock.hooks_ns,
+            "hooks_counted_ns": self._counted_ns + _capped(self._window),
             "unseen_ns_per_hook": self.unseen_ns,
             "background_ns": background_ns,
             "start_ns": self.start_ns,
@@ -68,6 +80,14 @@ class Overhead:
             "budget_share": self._budget,
             "every": self.every,
         }
+
+
+def _capped(steps: list[int]) -> int:
+    """The sum over steps, each up to CAP times their median."""
+    if not steps:
+        return 0
+    most = CAP * sorted(steps)[len(steps) // 2]
+    return sum(min(ns, most) for ns in steps)
 
 
 def unseen_ns() -> int:

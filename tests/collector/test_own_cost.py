@@ -44,6 +44,23 @@ def test_above_its_budget_it_listens_to_half_the_steps_and_then_to_half_of_those
     assert not window(clock, kept, 0.005) and kept.every == 4
 
 
+def test_another_process_that_takes_the_processor_in_a_hook_is_not_its_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, kept = account(monkeypatch)
+    for step in range(WINDOW):
+        clock.hooks_ns += 4_000_000 if step == 7 else 5_000  # a time slice in one step
+        thinned = kept.stepped(1_000_000, 0)
+    assert not thinned and kept.facts(0)["hooks_counted_ns"] == (WINDOW - 1 + overhead.CAP) * 5_000
+    assert kept.facts(0)["hooks_ns"] == (WINDOW - 1) * 5_000 + 4_000_000
+
+
+def test_what_is_done_in_some_steps_only_counts_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, kept = account(monkeypatch)
+    for step in range(WINDOW):
+        clock.hooks_ns += 45_000 if step % 5 == 0 else 5_000  # 1.3 % of the steps in the mean, 0.5 % in the median
+        thinned = kept.stepped(1_000_000, 0)
+    assert thinned
+
+
 def test_it_never_stops_listening_altogether(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, kept = account(monkeypatch)
     for _ in range(20):
