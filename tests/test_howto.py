@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from runs_made import Job
 
 import rankscope
 from rankscope.simulator import demo, faults, simulate
@@ -39,9 +40,10 @@ def commands(page: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the pages call `traces/` (rank 5 is slow), `before/` and `after/`."""
+    """What the pages call `traces/` (rank 5 is slow), `before/`, `after/`, and `job/`, a run directory without traces."""
     folder = tmp_path_factory.mktemp("howto")
     demo.write(folder / "traces")
+    Job(ranks=8, late={(5, "forward"): 40}).write(folder / "job")
     healthy = replace(demo.SCENARIO, ranks=2, faults=())
     simulate(healthy).write(folder / "before")
     simulate(replace(healthy, faults=(faults.slow_loader(5_000_000),))).write(folder / "after")
@@ -52,7 +54,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def there(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(runs / "xdg"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    for name in ("traces", "before", "after"):
+    for name in ("traces", "before", "after", "job"):
         (tmp_path / name).symlink_to(runs / name)
     monkeypatch.chdir(tmp_path)
     hook = sys.excepthook

@@ -1,10 +1,11 @@
 """Report where the time of a run went, which rank holds the others up, why, and what to change.
 
-PATH is a trace file, several, a folder (searched through), or a pattern in quotes. Of several runs below it the newest
-whole one is reported and the others are listed.
+PATH is a run directory of the collector, a trace file, several, a folder (searched through), or a pattern in quotes. Of
+several runs below it the newest whole one is reported and the others are listed.
 
 examples:
   rankscope report traces/                          read a folder, report in the terminal
+  rankscope report job/                             a run directory: pulse, events, dumps and traces together
   rankscope report traces/ -o report.html           one self-contained page to look at and pass on
   rankscope report rank0.json.gz rank1.json.gz      just these files
   rankscope report 'runs/*/rank_*' --run runs-2025  the run whose id begins so
@@ -59,7 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def selection(parser: argparse.ArgumentParser) -> None:
     """Declare the options of every command that reads a run."""
     add = parser.add_argument
-    add("paths", nargs="+", metavar="PATH", help="trace files, folders or patterns")
+    add("paths", nargs="+", metavar="PATH", help="run directories, trace files, folders or patterns")
     add("--ranks", type=numbers, metavar="LIST", help="only these ranks, such as 0,8-15")
     add("--steps", type=numbers, metavar="LIST", help="only these ProfilerStep numbers, such as 3-10")
     add("--run", metavar="ID", help="which of several runs; ids are listed in the report, their beginning is enough")
