@@ -23,7 +23,9 @@ TITLE = "Hang"
 AFTERWARDS = "stop"  # the reason of a dump at the regular end, when ranks need not have come equally far
 NAMED = 8  # lines of evidence (ours)
 READS = ("pulse",)
-RECORD = "TORCH_FR_BUFFER_SIZE=2000 rankscope run -- torchrun ... train.py  # PyTorch's flight recorder, on from the start"
+RECORD = (
+    "TORCH_FR_BUFFER_SIZE=2000 rankscope run -- torchrun ... train.py  # PyTorch's flight recorder, on from the start"
+)
 
 
 def check(analysis: Analysis) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from rankscope.analyzers.quantities import share
 
 TITLE = "Host-late communication"
 MOST = 0.5  # of the exposed communication (ours): below it the network is the better place to look
-TRIGGER_SHARE = 0.05  # of the step; source: TraceLens's exposed-communication advice (AMD-AGI/TraceLens, Agent/Analysis)
+TRIGGER_SHARE = 0.05  # of the step; TraceLens on exposed communication (AMD-AGI/TraceLens, Agent/Analysis)
 
 
 def check(analysis: Analysis) -> Iterator[Finding]:

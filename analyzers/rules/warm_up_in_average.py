@@ -22,7 +22,7 @@ from rankscope.analyzers.pulse.pulse import Pulse
 from rankscope.analyzers.quantities import duration, share, spans
 
 TITLE = "Warm-up in the average"
-TIMES = 2.0  # the median of the steps after them; after pattern "first steps >> median" of meta-pytorch/attention-gym#487
+TIMES = 2.0  # the median of the steps after them; after the first steps of meta-pytorch/attention-gym#487
 MOST = 100  # steps; a warm-up that is longer is a slow run (ours)
 REMAIN = 3  # steps after them, at least, to tell what is usual (ours)
 READS = ("traces", "pulse")
@@ -55,7 +55,11 @@ def by_pulse(pulse: Pulse) -> Iterator[Finding]:
 def _leading(judged: Judged, steps: dict[int, float], advice: str) -> Iterator[Finding]:
     numbers, lengths = list(steps), np.array(list(steps.values()))
     leading = 0
-    while leading < MOST and len(lengths) - leading > REMAIN and lengths[leading] > TIMES * np.median(lengths[leading + 1 :]):
+    while (
+        leading < MOST
+        and len(lengths) - leading > REMAIN
+        and lengths[leading] > TIMES * np.median(lengths[leading + 1 :])
+    ):
         leading += 1
     if not leading:
         return

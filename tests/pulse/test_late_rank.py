@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from runs_made import MEETS_DDP, MEETS_FSDP, MS, Job, append
-from simulator import Scenario, faults, simulate
 
 import rankscope
 from rankscope.analyzers.findings import Diagnosis, Finding
 from rankscope.analyzers.pulse.late_rank import COARSE, LEADS
+from rankscope.simulator import Scenario, faults, simulate
 
 STEP_MS = 204.0  # of the job as it is made, without a delay
 SM_CLOCK, HOT, POWER_CAP = 1900, 0x40, 0x04

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from runs_made import BEGIN, MS, Job, append
-from simulator import Scenario, simulate
 
 import rankscope
 from rankscope.analyzers.errors import BadSelection, NothingToRead
 from rankscope.analyzers.loading import LoadOptions, load_run
 from rankscope.analyzers.run import DISTRIBUTED_INFO, MANIFEST
 from rankscope.collector.run_dir import PULSE
+from rankscope.simulator import Scenario, simulate
 
 HOUR = 3600 * 10**9
 
