@@ -23,7 +23,7 @@ DEADLINE_S: Final = 120
 # an elastic restart gives workers 30 s to end; what a child has not written by then is not worth the restart
 LAST_WAIT_S: Final = 10.0
 NICEST: Final = 19
-SLACK_US: Final = 1000.0  # around a window: between its clock and the trace's
+SLACK_US: Final = 200.0  # around a window: between its clock and the trace's
 _TS: Final = re.compile(r'"ts": (\d+(?:\.\d+)?)')
 _BASE: Final = re.compile(r'"baseTimeNanoseconds": (\d+)')
 

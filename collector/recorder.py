@@ -48,8 +48,8 @@ class Writing:
 class Recorder:
     """At most one window at a time; only the training thread calls."""
 
-    def __init__(self, folder: str, fork: bool) -> None:
-        self._folder, self._fork = folder, fork
+    def __init__(self, folder: str, fork: bool, guard: Callable[[Function], Function]) -> None:
+        self._folder, self._fork, self._guard = folder, fork, guard
         self._torch = sys.modules["torch"]
         self._profiler: Any = None  # of torch.profiler, running or between two windows
         self._mark: Any = None
@@ -57,7 +57,8 @@ class Recorder:
         self._costs: dict[str, int] = {}
         self._began_unix_ns = 0
         self._kept: list[Kept] = []  # windows of the present recording that are not written yet
-        self.given_way: Writing | None = None  # what was written because the recording had to end early
+        self.given_way: Writing | None = None  # what is written because the recording had to end early
+        self.lost: Window | None = None  # the window that was open then
         self._bytes_before = 0
         self.grown_bytes = 0  # resident memory, during all windows of the present recording
         self._patches: list[Patch] = []
@@ -71,7 +72,7 @@ class Recorder:
         """Load what the first window would load."""
         import torch.profiler  # noqa: F401
 
-        self._patches = _given_way(self._torch, self._give_way)
+        self._patches = _given_way(self._torch, self._guard(self._give_way))
 
     def busy(self) -> str | None:
         """Who else records, so that a window must be left out; None: nobody."""
@@ -86,7 +87,7 @@ class Recorder:
         self._began_unix_ns = time.time_ns()
         self._bytes_before = resident_bytes()
         if self._profiler is not None and not self._lasting(window):
-            self.given_way = self._finish()
+            self._end_early()
         if self._profiler is None:
             self._profiler = self._new(window)
         else:
@@ -195,6 +196,14 @@ class Recorder:
         kept[-1].costs_ns["write"] = time.perf_counter_ns() - began
         return Writing(kept, None)
 
+    def _end_early(self) -> None:
+        """Another recording begins: a child writes what is kept, and this one ends."""
+        self.lost, self.given_way = self._window, self.write()
+        profiler, self._profiler = self._profiler, None
+        self._window, self.grown_bytes = None, 0
+        if profiler is not None:
+            profiler.stop_trace()
+
     def _traces(self, profiler: Any, kept: list[Kept], lasting: bool) -> None:
         raw = f"{kept[-1].path}.raw.part"
         os.makedirs(self._folder, exist_ok=True)
@@ -211,7 +220,7 @@ class Recorder:
         ours = getattr(self._profiler, "profiler", None)
         if self._profiler is not None and ours is not None and profiler is not ours:
             self.unmark()
-            self.given_way = self._finish()
+            self._end_early()
 
 
 def resident_bytes() -> int:

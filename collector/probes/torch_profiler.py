@@ -64,7 +64,7 @@ class TorchProfiler:
         schedule = schedule_of(mode, place.options.windows if self._given is None else self._given)
         if self._given is None and place.options.windows is None and mode != "full":
             schedule = Schedule(schedule.first, self._steps, schedule.every)
-        self._recorder = Recorder(place.folder.file(TRACES), self._fork)
+        self._recorder = Recorder(place.folder.file(TRACES), self._fork, lambda call: place.guard(self.name, call))
         self._recorder.warm()
         self._change = Change()
         self._watch = Watch(place.options.run_dir, WINDOW)
@@ -77,6 +77,8 @@ class TorchProfiler:
         if recorder is None:
             return
         due = self._windows.due(step)
+        if recorder.given_way is not None or recorder.lost is not None:
+            self._gave_way(recorder)
         if recorder.window is None and due is None:
             self._look_for_change(step)
             return
@@ -130,6 +132,7 @@ class TorchProfiler:
             last = self._place.step - 1
             if recorder.window is not None and last >= recorder.window.first:
                 self._take(recorder.end(last, now=False, cut_short="the run ended"))
+            self._gave_way(recorder)
             self._take(recorder.close())
         for writing in list(self._writing):
             child = writing.child
@@ -149,14 +152,19 @@ class TorchProfiler:
             return
         self._most -= 1
         recorder.begin(window)
-        given_way, recorder.given_way = recorder.given_way, None
-        self._take(given_way)
         recorder.step(step + 1)
 
     def _end(self, recorder: Recorder, step: int, cut_short: str) -> None:
         now = self._write_now or (recorder.window is not None and recorder.window.why == REQUEST)
         self._take(recorder.end(step, now, cut_short))
         self._change.forget()
+
+    def _gave_way(self, recorder: Recorder) -> None:
+        given_way, recorder.given_way = recorder.given_way, None
+        lost, recorder.lost = recorder.lost, None
+        self._take(given_way)
+        if lost is not None:
+            self._place.records.event("window_failed", first=lost.first, why="the program started a profiler of its own")
 
     def _take(self, writing: Writing | None) -> None:
         if writing is not None:

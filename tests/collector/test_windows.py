@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import SCRIPTS, Recorded, recorded, torchrun
+from recorded import SCRIPTS, Recorded, one, recorded, torchrun
 
+import rankscope
 from rankscope.collector import aside, windows
 from rankscope.collector.board import FileBoard, file_board
 from rankscope.collector.change import RECENT, REFERENCE, Change
@@ -54,7 +55,7 @@ def traced(rank: Recorded) -> dict[str, list[int]]:
         trace = json.loads(gzip.decompress(path.read_bytes()))
         marks = [MARK.match(event.get("name", "")) for event in trace["traceEvents"] if event.get("ph") == "X"]
         found[path.name] = sorted({int(mark[1]) for mark in marks if mark})
-        assert trace["distributedInfo"]["rank"] == rank.manifest.rank
+        assert trace.get("distributedInfo", {"rank": 0})["rank"] == rank.manifest.rank
     return found
 
 
@@ -109,6 +110,82 @@ def test_the_whole_run_is_one_bounded_window(job: Path) -> None:
 def test_no_window_opens_by_itself_in_a_steady_pulse(job: Path) -> None:
     # the request's run has 330 even steps, and one window that was asked for
     assert all(len(of_kind(rank, "window")) == 1 for rank in recorded(job / "request"))
+
+
+# ---- one process -----------------------------------------------------------------------------------------------------
+
+
+def alone(run: Path, *, steps: int, at: dict[int, Any] | None = None, **settings: Any) -> Recorded:
+    """A session of its own around some operations; `at`: what the program does beside them in which step."""
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra `train`)")
+    others = ("nvml", "clock", "hang", "flight_recorder", "infiniband", "nccl_log", "memory_snapshot")
+    probes = {"torch_profiler": {"changes": False, **settings}, **dict.fromkeys(others, False)}
+    with rankscope.profile(run, mode="window", windows={"first": 2, "steps": 2, "every": 5}, probes=probes) as p:
+        for step in range(steps):
+            torch.ones(8) @ torch.ones(8)
+            time.sleep(0.002)  # traces are cut to their windows as finely as clocks agree: 0.2 ms
+            if at and step in at:
+                at[step]()
+            p.step()
+    return one(run)
+
+
+@pytest.mark.parametrize("settings", [{}, {"write_now": True}, {"write_now": True, "fork": False}, {"fork": False}])
+def test_traces_are_the_same_however_they_are_written(tmp_path: Path, settings: dict[str, Any]) -> None:
+    found = alone(tmp_path, steps=10, **settings)
+    assert list(traced(found).values()) == [[2, 3], [7, 8]]
+    for path in (found.folder / "traces").iterdir():
+        trace = json.loads(gzip.decompress(path.read_bytes()))
+        assert sum(event.get("name") == "aten::dot" for event in trace["traceEvents"]) == 2
+    assert found.manifest.probes["torch_profiler"] == "on"
+
+
+@pytest.mark.parametrize("step", [3, 5])
+def test_a_profiler_of_the_programs_own_goes_first(tmp_path: Path, step: int) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra `train`)")
+
+    def own() -> None:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+            torch.ones(4) + 1
+        assert [event.key for event in profiler.key_averages() if event.key == "aten::add"] == ["aten::add"]
+
+    found = alone(tmp_path, steps=10, at={step: own})
+    # in step 3 a window was open, which is lost; in step 5 one was kept, which is written first
+    assert list(traced(found).values()) == ([[7, 8]] if step == 3 else [[2, 3], [7, 8]])
+    assert (step == 3) == any(event["kind"] == "window_failed" for event in found.events)
+
+
+def test_no_window_opens_while_the_program_profiles_itself(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra `train`)")
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    found = alone(tmp_path, steps=10, at={1: profiler.start, 4: profiler.stop})
+    assert list(traced(found).values()) == [[7, 8]]
+    (skipped,) = [event for event in found.events if event["kind"] == "window_skipped"]
+    assert skipped["first"] == 2 and "another profiler" in skipped["why"]
+
+
+def test_a_window_with_stacks_has_them_and_ends_an_earlier_recording(tmp_path: Path) -> None:
+    def ask() -> None:
+        (tmp_path / "request-window").write_text("steps=1 stacks")
+        time.sleep(2.5)  # requests are looked for about once a second
+
+    found = alone(tmp_path, steps=9, at={4: ask}, most=2)
+    first, second = traced(found).items()
+    assert first[1] == [2, 3] and second[1] == [5]
+    trace = json.loads(gzip.decompress((found.folder / "traces" / second[0]).read_bytes()))
+    assert any(event.get("cat") == "python_function" for event in trace["traceEvents"])
+
+
+def test_windows_are_bounded_in_number_and_in_memory(tmp_path: Path) -> None:
+    found = alone(tmp_path / "number", steps=20, most=2)
+    assert list(traced(found).values()) == [[2, 3], [7, 8]]
+    assert [event["why"] for event in found.events if event["kind"] == "window_skipped"] == [
+        "as many windows as a run may have are there"
+    ] * 2
+    kept: list[bytes] = []
+    found = alone(tmp_path / "memory", steps=10, at={2: lambda: kept.append(b"x" * (64 << 20))}, most_bytes=32 << 20)
+    assert list(traced(found).values()) == [[2]]  # cut short after the step that took the memory
+    assert found.events and next(e for e in found.events if e["kind"] == "window")["cut_short"] == "more than 32 MB"
 
 
 # ---- agreement, by hand ----------------------------------------------------------------------------------------------
