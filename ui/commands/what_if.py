@@ -27,6 +27,7 @@ from rankscope.ui import output
 from rankscope.ui.commands.report import loaded, selection
 
 if TYPE_CHECKING:
+    from rankscope.analyzers.what_if.critical_path import CriticalPath
     from rankscope.analyzers.what_if.fixes import Saving
     from rankscope.analyzers.what_if.job import Job
     from rankscope.analyzers.what_if.slowdown import Slowdown
@@ -46,6 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay and predict."""
+    from rankscope.analyzers.what_if.critical_path import critical_path
     from rankscope.analyzers.what_if.fixes import saving, usual
     from rankscope.analyzers.what_if.slowdown import slowdown
 
@@ -53,14 +55,17 @@ def run(args: argparse.Namespace) -> int:
     found = slowdown(job)
     fixes = args.fix or usual(job, found.slowest[0] if found.slowest else None)
     savings = [saving(job, fix, found.step_ns, found.replay_error_share) for fix in fixes]
+    path = critical_path(job, sorted(job.programs, key=job.measured_ns.__getitem__)[len(job.programs) // 2])
+    chain = {"length_ns": path.length_ns, "by_kind_ns": path.by_kind(job), "by_worker_ns": path.by_worker(job)}
     if not args.fix:
         savings.sort(key=lambda one: -one.saved_ns)
     if args.format == "json":
         reason = {} if found.by_stage is not None else {"stage_reason": "the pipeline's layout is not known"}
-        content = {"schema_version": 1} | asdict(found) | reason | {"savings": [asdict(one) for one in savings]}
+        content = {"schema_version": 1} | asdict(found) | reason
+        content |= {"critical_path": chain, "savings": [asdict(one) for one in savings]}
         output.put(json.dumps(content, indent=1) + "\n", args.output)
     else:
-        output.put(_text(found, savings), args.output)
+        output.put(_text(found, path, job) + _fixes(savings), args.output)
     return 0
 
 
@@ -79,7 +84,7 @@ def _job(args: argparse.Namespace) -> Job:
         raise BadSelection(f"{' '.join(args.paths)} cannot be replayed: {reason}") from None
 
 
-def _text(found: Slowdown, savings: list[Saving]) -> str:
+def _text(found: Slowdown, path: CriticalPath, job: Job) -> str:
     from rankscope.analyzers.quantities import duration, share
     from rankscope.reports.names import visible
 
@@ -98,7 +103,19 @@ def _text(found: Slowdown, savings: list[Saving]) -> str:
         if worth:
             lines += ["", f"The step if only one {title} were as it is, over the balanced one:"]
             lines += [f"  {value:.3f}  {visible(name)}" for value, name in worth[:SHOWN]]
-    lines += ["", "Fixes:", "  saves          of the step  step      fix"]
+    for title, parts in (("kind of work", path.by_kind(job)), ("worker", path.by_worker(job))):
+        lines += ["", f"The longest chain, which sets the step, by {title}:"]
+        whole = sum(parts.values())
+        lines += [
+            f"  {share(ns / whole if whole else 0):<8} {visible(name)}" for name, ns in list(parts.items())[:SHOWN]
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _fixes(savings: list[Saving]) -> str:
+    from rankscope.analyzers.quantities import duration, share
+
+    lines = ["", "Fixes:", "  saves          of the step  step      fix"]
     for one in savings:
         lines.append(
             f"  {duration(one.saved_ns):<14} {share(one.saved_share):<12} {duration(one.step_ns):<9} {one.fix}"
