@@ -103,9 +103,9 @@ def _text(found: Slowdown, path: CriticalPath, job: Job) -> str:
         if worth:
             lines += ["", f"The step if only one {title} were as it is, over the balanced one:"]
             lines += [f"  {value:.3f}  {visible(name)}" for value, name in worth[:SHOWN]]
-    for title, parts in (("kind of work", path.by_kind(job)), ("worker", path.by_worker(job))):
+    for title, chain in (("kind of work", path.by_kind(job)), ("worker", path.by_worker(job))):
         lines += ["", f"The longest chain, which sets the step, by {title}:"]
-        whole = sum(parts.values())
+        whole = sum(chain.values())
         lines += [
             f"  {share(ns / whole if whole else 0):<8} {visible(name)}" for name, ns in list(parts.items())[:SHOWN]
         ]
