@@ -107,7 +107,7 @@ def _text(found: Slowdown, path: CriticalPath, job: Job) -> str:
         lines += ["", f"The longest chain, which sets the step, by {title}:"]
         whole = sum(chain.values())
         lines += [
-            f"  {share(ns / whole if whole else 0):<8} {visible(name)}" for name, ns in list(parts.items())[:SHOWN]
+            f"  {share(ns / whole if whole else 0):<8} {visible(name)}" for name, ns in list(chain.items())[:SHOWN]
         ]
     return "\n".join(lines) + "\n"
 
