@@ -45,7 +45,7 @@ def test_commands_of_the_readme_parse() -> None:
 
 def test_python_of_the_readme_is_python() -> None:
     blocks = re.findall(r"```python\n(.+?)```", README, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         ast.parse(block)
 
