@@ -136,13 +136,23 @@ def _covariance(flat: Ends, x: Floats, left: Floats, scale: float, columns: Ints
     among = np.ix_(columns, columns)
     inverse = scale**2 * np.linalg.inv(_with_prior(normal, scale)[among])
     kept_by_prior = float(np.diag(inverse)[len(columns) // 2 :].sum()) / DRIFT_NS_PER_S**2
-    commons = int(flat.common.max()) + 1
-    freedom = max(1.0, len(left) - commons - len(columns) + kept_by_prior)
     inside = np.abs(left) <= HUBER * scale
     bounded = np.clip(left, -HUBER * scale, HUBER * scale)
+    differences = (len(left) - int(flat.common.max()) - 1) / _together(flat, bounded)
+    freedom = max(1.0, differences - len(columns) + kept_by_prior)
     spread = np.sqrt(float(np.sum(bounded**2)) / freedom) / max(float(inside.mean()), 0.1)
     found[among] = spread**2 * np.linalg.inv(_with_prior(normal, max(spread, LEAST_NS))[among])
     return found, freedom
+
+
+def _together(flat: Ends, left: Floats) -> float:
+    """How many times less the ends tell than if ranks of one host jittered apart from each other (design effect)."""
+    members = np.bincount(flat.common)
+    cell, ranks = np.unique(flat.common * flat.hosts + flat.host, return_counts=True)
+    sums = np.bincount(np.searchsorted(cell, flat.common * flat.hosts + flat.host), left)
+    variance = float(np.sum(left**2)) / float(np.sum(1 - 1 / members[flat.common]))
+    apart = float(np.sum(ranks * (1 - ranks / members[cell // flat.hosts]))) * variance
+    return max(1.0, float(np.sum(sums**2)) / apart) if apart else 1.0
 
 
 def _origins(flat: Ends) -> Ints:
