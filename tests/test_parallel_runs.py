@@ -10,30 +10,32 @@ import pytest
 import rankscope
 from rankscope.analyzers.findings import Diagnosis
 from rankscope.simulator import Scenario, Simulation, faults, simulate
+from rankscope.simulator.model import compute_ns
 from rankscope.simulator.programs import schedule
 
 MS = 1_000_000
+THIN = {"layers": 1, "activation_bytes": 1_048_576}  # many micro-batches and ranks, few kernels
 MODES = {
-    "accumulation": {"micro_batches": 3},
+    "accumulation": {"micro_batches": 2},
     "fsdp, two layers ahead": {"sharding": "fsdp", "prefetch": 2, "micro_batches": 2},
     "fsdp, not ahead": {"sharding": "fsdp", "prefetch": 0, "layer_bytes": 2_097_152},
     "tensor": {"tensor": 8},
     "sequence": {"tensor": 8, "sequence_parallel": True},
-    "pipeline": {"ranks": 4, "pipeline": 4, "micro_batches": 6},
+    "pipeline": {"ranks": 4, "pipeline": 4, "micro_batches": 6} | THIN,
     "expert": {"expert": 8, "layer_bytes": 8_388_608},
     "data x tensor": {"tensor": 2},
     "fsdp x sequence": {"tensor": 2, "sharding": "fsdp", "sequence_parallel": True},
     "hsdp x tensor": {"tensor": 2, "sharding": "hsdp", "ranks_per_host": 4},
-    "data x pipeline": {"pipeline": 4, "micro_batches": 4},
-    "pipeline, clipped": {"ranks": 4, "pipeline": 4, "micro_batches": 4, "clip_gradients": True},
-    "data x pipeline, clipped": {"pipeline": 4, "micro_batches": 4, "clip_gradients": True},
+    "data x pipeline": {"pipeline": 4, "micro_batches": 4} | THIN,
+    "pipeline, clipped": {"ranks": 4, "pipeline": 4, "micro_batches": 4, "clip_gradients": True} | THIN,
+    "data x pipeline, clipped": {"pipeline": 4, "micro_batches": 4, "clip_gradients": True} | THIN,
     "data x expert": {"expert": 4, "layer_bytes": 8_388_608},
-    "tensor x pipeline": {"tensor": 2, "pipeline": 4, "micro_batches": 4},
-    "data x tensor x pipeline": {"tensor": 2, "pipeline": 2, "micro_batches": 2},
+    "tensor x pipeline": {"tensor": 2, "pipeline": 4, "micro_batches": 4} | THIN,
+    "data x tensor x pipeline": {"tensor": 2, "pipeline": 2, "micro_batches": 2} | THIN,
     "graphs": {"cuda_graphs": True},
     "contention": {"contention": 0.2},
     "short run-ahead": {"run_ahead": 16},
-    "checkpoints and evaluations": {"checkpoint_every": 4, "evaluate_every": 5},
+    "checkpoints and evaluations": {"checkpoint_every": 4, "checkpoint_ns": 200_000, "evaluate_every": 5},
 }
 all_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 
@@ -45,11 +47,6 @@ def scenario(mode: dict, **more: object) -> Scenario:
 def diagnosed(simulation: Simulation, folder: Path) -> Diagnosis:
     simulation.write(folder)
     return rankscope.diagnose(folder, cache=False, jobs=1)
-
-
-def step_ns(job: Scenario) -> int:
-    windows = simulate(job).truth.windows
-    return max(window.end_ns - window.begin_ns for window in windows if window.step == job.warmup + 1)
 
 
 @all_modes
@@ -83,15 +80,15 @@ def test_windows_waits_and_transfers_are_those_of_the_truth(mode: dict, tmp_path
 
 @all_modes
 def test_a_healthy_run_is_told_so(mode: dict, tmp_path: Path) -> None:
-    diagnosis = diagnosed(simulate(scenario(mode, steps=12, seed=1)), tmp_path)
+    diagnosis = diagnosed(simulate(scenario(mode, steps=11, seed=1)), tmp_path)
     assert [finding.message for finding in diagnosis.findings if finding.kind == "time" or finding.ranks] == []
     assert diagnosis.rules.failed == []
 
 
 @all_modes
 def test_the_slow_rank_is_named_alone(mode: dict, tmp_path: Path) -> None:
-    rank, amount = (2 if "ranks" in mode else 5), step_ns(scenario(mode, steps=2)) // 8
-    simulation = simulate(scenario(mode, steps=12, seed=2, faults=(faults.slow_compute(rank, amount),)))
+    rank, amount = (2 if "ranks" in mode else 5), compute_ns(scenario(mode)) // 6
+    simulation = simulate(scenario(mode, steps=11, seed=2, faults=(faults.slow_compute(rank, amount),)))
     findings = [f for f in diagnosed(simulation, tmp_path).findings if f.kind == "time"]
     assert [finding.ranks for finding in findings] == [[rank]], [finding.message for finding in findings]
     # nobody waits for anybody else in a pipeline alone: its heavy stage is named
