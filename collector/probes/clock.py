@@ -21,6 +21,7 @@ from rankscope.collector.run_dir import CLOCK
 from rankscope.collector.windows import OpenBoard
 
 DEFAULT = True
+NEEDS = "torch.distributed"
 TOKEN_BYTES: Final = 16
 ANSWER: Final = struct.Struct("!Q")
 PINGS: Final = 16  # of a round; the best of them bound the offset
@@ -48,15 +49,16 @@ class Clock:
         """Unavailable on one process, and on ranks whose neighbour on the same host asks."""
         global _sessions
         self._place = place
-        count = ranks.seat().world_size
+        seat = ranks.seat()  # as it is by now: a session may begin before there is a process group
+        count = seat.world_size
         if count < 2:
             raise Unavailable("one process has one clock")
-        if place.rank and place.local_rank and not self._same_host:
+        if seat.rank and seat.local_rank and not self._same_host:
             raise Unavailable("local rank 0 asks for this host")
         _sessions += 1
         prefix, run_dir = f"rankscope/clock/{_sessions}", place.options.run_dir
         self._boards: list[OpenBoard] = [lambda: board.store_board(prefix), lambda: board.file_board(run_dir, count, "clock")]
-        work, name = (self._answer, "answers") if place.rank == 0 else (self._ask, "asks")
+        work, name = (self._answer, "answers") if seat.rank == 0 else (self._ask, "asks")
         threading.Thread(target=place.guard(self.name, work), name=f"rankscope-clock-{name}", daemon=True).start()
 
     def step(self, step: int) -> None:

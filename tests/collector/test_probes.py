@@ -235,13 +235,14 @@ def clocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **asker: Any) -> tup
     """Rank 0 answers and rank 1 asks, over this machine's own network."""
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "0")
     monkeypatch.setattr("rankscope.collector.board.store_board", lambda prefix: None)
     monkeypatch.setattr("rankscope.collector.board.file_board", lambda *_: FileBoard(str(tmp_path / "clock")))
     probes = [Clock(same_host=True), Clock(**{"same_host": True, **asker})]
     at = [place(tmp_path, rank=rank, local_rank=rank) for rank in (0, 1)]
-    for probe, where in zip(probes, at, strict=True):
-        probe.start(where)
+    for rank, probe in enumerate(probes):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("LOCAL_RANK", str(rank))
+        probe.start(at[rank])
     return at[1], probes
 
 

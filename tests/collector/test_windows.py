@@ -14,7 +14,7 @@ from recorded import SCRIPTS, Recorded, one, recorded, torchrun
 
 import rankscope
 from rankscope.collector import aside, windows
-from rankscope.collector.board import FileBoard, file_board
+from rankscope.collector.board import FileBoard, StoreBoard, file_board
 from rankscope.collector.change import RECENT, REFERENCE, Change
 from rankscope.collector.request import Watch
 from rankscope.collector.run_dir import rank_folder
@@ -293,6 +293,24 @@ def test_the_first_text_on_a_board_of_files_stays(tmp_path: Path) -> None:
     assert one.get(0) is None
     assert one.put(0, "first") == "first"
     assert other.put(0, "second") == "first" and other.get(0) == "first"
+
+
+def test_the_first_text_in_a_store_stays_and_a_store_that_is_gone_is_an_error() -> None:
+    pytest.importorskip("torch", reason="torch is not installed (extra `train`)")
+    import torch.distributed as dist
+
+    server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    client = dist.TCPStore("127.0.0.1", server.port, is_master=False, wait_for_workers=False)
+    one, other = StoreBoard(server, "a"), StoreBoard(client, "a")
+    assert one.get(0) is None
+    assert one.put(0, "first") == "first"
+    assert other.put(0, "second") == "first" and other.get(0) == "first"
+    assert StoreBoard(client, "b").get(0) is None  # another session's
+    del server, one
+    with pytest.raises(RuntimeError):
+        for _ in range(100):
+            other.get(1)
+            time.sleep(0.05)
 
 
 def test_a_board_of_files_needs_a_directory_that_all_ranks_share(tmp_path: Path) -> None:
