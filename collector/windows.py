@@ -19,6 +19,7 @@ from rankscope.collector.board import Board
 from rankscope.collector.probe import Records
 
 POLL_S: Final = 0.5  # between two looks at the board
+CROWD: Final = 64  # ranks; more look less often, so that a store has 128 looks a second to answer and no more
 # between a wish and its window: three looks, and as much again for a store that is slow
 AHEAD_S: Final = 3.0
 AHEAD_STEPS: Final = 3  # at the least: ranks that train together are a step apart
@@ -61,8 +62,9 @@ class Schedule:
 class Windows:
     """Knows the next window. `wish` and `watch` from any thread, `due` from the training thread."""
 
-    def __init__(self, schedule: Schedule, boards: list[OpenBoard], records: Records) -> None:
+    def __init__(self, schedule: Schedule, boards: list[OpenBoard], records: Records, ranks: int = 1) -> None:
         self._schedule, self._boards, self._records = schedule, boards, records
+        self._patience = max(1.0, ranks / CROWD)
         self._step, self._step_s, self._at = 0, 1.0, 0.0
         self._coming: Window | None = None
         self._wish: Window | None = None
@@ -119,7 +121,7 @@ class Windows:
     # ---- the thread that looks at the board --------------------------------------------------------------------------
 
     def _run(self, generation: int) -> None:
-        while not self._ends.wait(POLL_S) and generation == self._generation and self._boards:
+        while not self._ends.wait(POLL_S * self._patience) and generation == self._generation and self._boards:
             try:
                 self._calling_since = time.monotonic()
                 self._look(generation)
@@ -141,7 +143,7 @@ class Windows:
         text = board.get(self._number)
         wish = self._wish
         if text is None and wish is not None:
-            ahead = max(AHEAD_STEPS, math.ceil(AHEAD_S / max(self._step_s, 1e-6)))
+            ahead = max(AHEAD_STEPS, math.ceil(AHEAD_S * self._patience / max(self._step_s, 1e-6)))
             text = board.put(self._number, json.dumps(asdict(self._placed(wish, ahead))))
         if text is not None and generation == self._generation:
             self._number += 1

@@ -68,7 +68,7 @@ class TorchProfiler:
         self._recorder.warm()
         self._change = Change()
         self._watch = Watch(place.options.run_dir, WINDOW)
-        self._windows = Windows(schedule, self._boards(place), place.records)
+        self._windows = Windows(schedule, self._boards(place), place.records, ranks.seat().world_size)
         self._windows.start()
 
     def step(self, step: int) -> None:

@@ -273,6 +273,23 @@ def test_a_rank_without_any_board_decides_alone_and_says_so() -> None:
     ]  # fmt: skip
 
 
+def test_more_ranks_look_less_often_and_agree_further_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "POLL_S", 0.001)
+    firsts = []
+    for ranks in (2, 64, 128):
+        board = Board()
+        rank = Windows(Schedule(), [lambda board=board: board], Records(), ranks)
+        rank._step_s = 0.1
+        rank.start()
+        rank.wish("request")
+        until = time.monotonic() + 20
+        while not board.texts and time.monotonic() < until:
+            time.sleep(0.001)
+        rank.stop()
+        firsts.append(json.loads(board.texts[0])["first"])
+    assert firsts == [31, 31, 61]  # 3 s and 6 s of steps of 0.1 s, after the next one
+
+
 def test_one_process_needs_no_board() -> None:
     alone = Windows(Schedule(), [], Records())
     alone.due(7)
