@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rankscope.analyzers.findings import Diagnosis, Finding
+from rankscope.analyzers.findings import SEVERITIES, Diagnosis, Finding
 from rankscope.analyzers.pulse.tables import STAGE_LONGER
 from rankscope.analyzers.quantities import duration, plural, ranks, share
 
@@ -27,7 +27,7 @@ _LOSSES = {
     "allocator-retries": "{} is spent in the driver's memory allocation",
     "slow-link": "{} is lost to a link that is slower than its like",
 }
-_ENDED = ("hang", "early-end")  # a run that did not end well says so before what it lost
+_ENDED = ("early-end", "hang")  # a run that did not end well says so before what it lost
 _UNSURE = 0.5  # at most this confidence: said in the sentence
 
 
@@ -35,7 +35,8 @@ def verdict(diagnosis: Diagnosis) -> str:
     """One sentence: what costs most, whether a rank holds the others up, or that nothing was found."""
     if not diagnosis.attribution and diagnosis.pulse is None:
         return _nothing(diagnosis)
-    ended = next((finding for rule in _ENDED for finding in diagnosis.findings if finding.rule == rule), None)
+    ends = [finding for rule in _ENDED for finding in diagnosis.findings if finding.rule == rule]
+    ended = min(ends, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
     if ended is not None:
         rest = replace(diagnosis, findings=[finding for finding in diagnosis.findings if finding.rule not in _ENDED])
         return f"{ended.message.rstrip('. ')}. {_judged(rest)}"

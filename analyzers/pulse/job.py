@@ -49,6 +49,11 @@ def rank_end(process: Process) -> RankEnd:
     )
 
 
+def failed(end: RankEnd) -> bool:
+    """Whether it ended by an exception."""
+    return end.ended is not None and end.ended.startswith("exception")
+
+
 def last_sign(process: Process) -> int | None:
     """When it was last heard of, UNIX nanoseconds on its host's clock; None: never."""
     steps = process.steps

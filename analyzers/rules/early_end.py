@@ -22,6 +22,7 @@ from rankscope.analyzers.quantities import duration, plural, spans
 
 TITLE = "Early end"
 FINISHED = "finished"
+SHOWN = 60  # characters of an ending in the evidence (ours): the file has the rest
 NAMED = 5  # other endings that the evidence lists (ours)
 READS = ("pulse",)
 
@@ -95,14 +96,19 @@ def _message(first: RankEnd | None, missing: Sequence[int], world_size: int) -> 
     return f"Rank {first.rank} failed{after}: {how.rstrip('.')}."
 
 
+def _short(ended: str | None) -> str:
+    told = ended or "no word"
+    return told if len(told) <= SHOWN else f"{told[: SHOWN - 3]}..."
+
+
 def _evidence(first: RankEnd | None, odd: Sequence[RankEnd], missing: Sequence[int]) -> list[Evidence]:
     found = []
     if first is not None:
-        found.append(Evidence("ended", first.ended or "no word", "text"))
+        found.append(Evidence("ended", _short(first.ended), "text"))
         for end in [end for end in odd if end is not first][:NAMED]:
             apart = (end.last_unix_ns or 0) - (first.last_unix_ns or 0)
             later = f"{duration(abs(apart))} {'later' if apart >= 0 else 'earlier'}"
-            found.append(Evidence(f"rank {end.rank}, {later}", end.ended or "no word", "text"))
+            found.append(Evidence(f"rank {end.rank}, {later}", _short(end.ended), "text"))
         found.append(Evidence("ranks that did not finish", len(odd), "count"))
     if missing:
         found.append(Evidence("ranks without a record", spans(missing), "text"))

@@ -17,6 +17,7 @@ from rankscope.analyzers.findings import Evidence, Finding, MissingSignal
 from rankscope.analyzers.hang.dumps import Dump
 from rankscope.analyzers.hang.judging import judge
 from rankscope.analyzers.pulse.either import recording_of
+from rankscope.analyzers.pulse.job import failed, rank_end
 from rankscope.analyzers.pulse.model import Process
 
 TITLE = "Hang"
@@ -38,9 +39,10 @@ def check(analysis: Analysis) -> Iterator[Finding]:
     if not any(entry.reason != AFTERWARDS for process in processes for entry in process.dumps):
         return
     found = judge(dumps, recording.world_size)
-    if found.verdict in ("none", "unknown"):
-        return
-    files = [f"{dump.path}" for dump in dumps if dump.rank in found.culprits]
+    gone = {end.rank for process in processes if failed(end := rank_end(process))}
+    if found.verdict in ("none", "unknown") or (found.verdict == "hang" and set(found.culprits) <= gone):
+        return  # who has failed does not come: the rule early-end names it
+    files = [dump.path for dump in dumps if dump.rank in found.culprits]
     yield Finding(
         rule="",
         kind="risk",
@@ -51,9 +53,9 @@ def check(analysis: Analysis) -> Iterator[Finding]:
         cost_ns=None,
         cause=None,
         confidence=0.9 if found.culprits else 0.6,
-        evidence=[Evidence("by the flight recorder", line, "text") for line in found.evidence[:NAMED]],
+        evidence=[Evidence(line, "flight recorder", "text") for line in found.evidence[:NAMED]],
         advice=f"rankscope hang {recording.path}: who waits for whom, and where in the code.",
-        where=f"In group {found.group}." + (f" Dumps: {', '.join(files[:2])}." if files else "") if found.group else "",
+        where=" ".join([f"In {found.group}."] * bool(found.group) + [f"Dumps: {', '.join(files[:2])}."] * bool(files)),
         expected="Every rank enters the same collectives in the same order.",
     )
 
