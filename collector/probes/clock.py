@@ -53,6 +53,8 @@ class Clock:
         count = seat.world_size
         if count < 2:
             raise Unavailable("one process has one clock")
+        if os.environ.get("LOCAL_WORLD_SIZE") == str(count) and not self._same_host:  # then no port is opened
+            raise Unavailable("all ranks are on one host")
         if seat.rank and seat.local_rank and not self._same_host:
             raise Unavailable("local rank 0 asks for this host")
         _sessions += 1

@@ -278,6 +278,13 @@ def test_a_clock_that_is_ahead_is_found_ahead(tmp_path: Path, monkeypatch: pytes
     assert line["ahead_least_ns"] <= ahead_ns <= line["ahead_most_ns"]
 
 
+def test_ranks_of_one_host_open_no_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in (("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "2"), ("RANK", "0"), ("LOCAL_RANK", "0")):
+        monkeypatch.setenv(variable, value)
+    with pytest.raises(Unavailable, match="on one host"):
+        Clock().start(place(tmp_path))
+
+
 def test_one_process_has_one_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with pytest.raises(Unavailable, match="one clock"):
