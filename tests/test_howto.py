@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hang import made_dumps as dumps
+from hang.made_dumps import Asked
 from runs_made import Job
 
 import rankscope
@@ -23,7 +25,7 @@ from rankscope.ui.commands import tables
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = ["recording.md", "report.md", "slow-rank.md", "comparing.md", "migrating.md"]
+PAGES = ["recording.md", "report.md", "slow-rank.md", "comparing.md", "migrating.md", "what-if.md", "hangs.md"]
 NEEDS_A_JOB = {"recording.md"}  # its Python trains
 HTA = os.environ.get("RANKSCOPE_HTA_PYTHON") or str(ROOT / ".venv-hta/bin/python")
 
@@ -44,6 +46,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("howto")
     demo.write(folder / "traces")
     Job(ranks=8, late={(5, "forward"): 40}).write(folder / "job")
+    asked = [Asked(seq=1), Asked(seq=2, done=False)]
+    dumps.write(
+        folder / "dumps", {rank: dumps.dump(asked[: 1 if rank == 2 else 2], {"0": range(4)}) for rank in range(4)}
+    )
     healthy = replace(demo.SCENARIO, ranks=2, faults=())
     simulate(healthy).write(folder / "before")
     simulate(replace(healthy, faults=(faults.slow_loader(5_000_000),))).write(folder / "after")
@@ -54,7 +60,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def there(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(runs / "xdg"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    for name in ("traces", "before", "after", "job"):
+    for name in ("traces", "before", "after", "job", "dumps"):
         (tmp_path / name).symlink_to(runs / name)
     monkeypatch.chdir(tmp_path)
     hook = sys.excepthook
@@ -79,7 +85,7 @@ def test_commands_of_the_pages_run(command: str, there: Path) -> None:
             pytest.skip("HTA is not installed here (make bench-hta, or RANKSCOPE_HTA_PYTHON)")
         (there / ".venv-hta").symlink_to(Path(HTA).parents[1])
     status = cli.main(args)
-    assert program == "rankscope" and status == ("--fail-on" in args)
+    assert program == "rankscope" and status == ("--fail-on" in args or args[0] == "hang")
     if "-o" in args:
         assert (there / args[args.index("-o") + 1]).stat().st_size > 0
 
@@ -111,7 +117,9 @@ def test_the_recording_records_what_the_report_needs(tmp_path: Path) -> None:
     assert run.operators()["name"].str.startswith("aten::").any()
 
 
-@pytest.mark.parametrize("page", sorted(set(PAGES) - NEEDS_A_JOB - {"migrating.md", "report.md"}))
+@pytest.mark.parametrize(
+    "page", sorted(set(PAGES) - NEEDS_A_JOB - {"migrating.md", "report.md", "what-if.md", "hangs.md"})
+)
 def test_python_of_the_pages_runs(page: str, there: Path) -> None:
     told = ran("\n".join(blocks(page, "python")), there)
     if page == "slow-rank.md":

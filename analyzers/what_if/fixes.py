@@ -89,4 +89,5 @@ def usual(job: Job, slowest: str | None) -> list[str]:
     fixes = [f"rank {rank} = typical"] if rank is not None and len(job.workers) > 1 else []
     fixes += ["all = balanced"] if len(job.workers) > 1 else []
     fixes += ["network x 2", "communication x 0"] if job.together.any() else []
-    return fixes + [f"{kind} x 0" for kind in ("data_loading", "checkpoint", "host", "idle") if kind in job.kinds]
+    took = {kind for number, kind in enumerate(job.kinds) if job.ns[job.kind == number].any()}
+    return fixes + [f"{kind} x 0" for kind in ("data_loading", "checkpoint", "host", "idle") if kind in took]

@@ -35,7 +35,7 @@ ALONE: Final = "communication, not split"
 class Columns:
     """Operations as they are put together."""
 
-    kinds: dict[str, int] = field(default_factory=dict)
+    kinds: dict[str, int] = field(default_factory=lambda: {kind: i for i, kind in enumerate(KINDS)})
     kind: list[int] = field(default_factory=list)
     worker: list[int] = field(default_factory=list)
     ns: list[int] = field(default_factory=list)

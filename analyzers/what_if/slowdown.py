@@ -72,7 +72,11 @@ def slowdown(job: Job) -> Slowdown:
         ideal_ns=round(best),
         measured_ns=round(measured),
         replay_error_share=abs(replays.unchanged_ns - measured) / measured,
-        by_operation={name: replays.only(job.kind == kind) / best for kind, name in enumerate(job.kinds)},
+        by_operation={
+            name: replays.only(job.kind == kind) / best
+            for kind, name in enumerate(job.kinds)
+            if (job.kind == kind).any()
+        },
         by_worker=by_worker,
         by_stage={str(s): replays.only(stage_of == s) / best for s in range(job.stages or 0)} if staged else None,
         worker_share=replays.given_back(np.isin(job.worker, [names.index(name) for name in slowest])),
