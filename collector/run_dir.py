@@ -6,7 +6,10 @@
         events.jsonl                 what happened now and then: a probe failed, GC, a checkpoint, out of memory
         nvml.jsonl, host.jsonl ...   samples of a probe, one line a sample
         flight_recorder-stop.json    collectives as PyTorch's flight recorder keeps them, and why they were dumped
-        traces/*.json.gz             windows of the PyTorch Profiler
+        stacks-hang.txt              Python stacks of all threads, and why they were dumped
+        traces/*.json.gz             windows of the PyTorch Profiler: steps-FIRST-LAST.json.gz
+    RUN/request-window               touched by the user who runs the job: asks for something; see `collector/request.py`
+    RUN/windows/, RUN/clock/         what the ranks agree on where there is no store; see `collector/board.py`
 
 Lines are appended and whole, so that what was written before a `kill -9` stays readable; a last line without its end is
 no record. A restarted rank gets a folder of its own: names never collide.
@@ -15,7 +18,7 @@ Lines of `pulse.jsonl` (absent keys: not known): `step`, `begin_ns` (UNIX nanose
 `stages` {STAGES: ns of the training thread}, `wait` {stage: ns of it spent blocked in collectives}, `queued` {stage: ns of
 it ready to run, without a processor}, `device` {stage: ns between device events}, `gc_ns`, `memory` {`host_bytes`,
 `device_bytes`, `device_peak_bytes`, `reserved_bytes`}, `log` {name: number, or null for what is no number}, `spans`
-{name: ns}, `hooks_ns` (the collector's own time in this step).
+{name: ns}, `hooks_ns` (the collector's own time in this step), `loader` {`wait_ns`, `batches`, `workers`, ...}.
 The stages add up to `wall_ns` exactly. A stage with time but without `wait` waited for an unknown part of it. Steps count
 from 0 in each folder; where the collector thinned itself out they have gaps.
 Lines of `events.jsonl`: `kind`, `unix_ns`, `step` (the one that ran), and what the kind brings: `checkpoint` {what,
