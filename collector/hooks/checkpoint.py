@@ -18,7 +18,7 @@ PLACES: Final = {
 }
 
 
-def install(clock: StageClock, module: str, saved: Callable[[str, int], None]) -> list[Patch]:
+def install(clock: StageClock, saved: Callable[[str, int], None], module: str) -> list[Patch]:
     """Watch one of the modules of PLACES; `saved(what, ns)` is called after each checkpoint."""
     found: list[Patch] = []
     for name in PLACES[module]:

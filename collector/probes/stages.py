@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from rankscope.collector.hooks import backward, checkpoint, loader, optimizer, scaler, waits
 from rankscope.collector.hooks.ddp import Gradients
+from rankscope.collector.hooks.patch import Patch
+from rankscope.collector.hooks.waits import Waits
 from rankscope.collector.job import LOSS_SCALE
 from rankscope.collector.later import LoggedTensor
 from rankscope.collector.probe import Place
 from rankscope.collector.run_dir import STAGES
 from rankscope.collector.stages import BEGIN
+
+Install = Callable[[str], list[Patch]]
 
 DEFAULT = True
 NEEDS = "torch"
@@ -26,7 +32,7 @@ class Stages:
     def __init__(self) -> None:
         self._undo: list[Any] = []
         self._marks: DeviceMarks | None = None
-        self._waiting = dict(checkpoint.PLACES)  # modules that the program has not loaded yet
+        self._waiting: list[tuple[str, Install]] = []  # modules that the program has not loaded yet
 
     def start(self, place: Place) -> None:
         """Install all hooks."""
@@ -49,11 +55,13 @@ class Stages:
             gradients,
             *gradients.install(guarded),
             *backward.install(clock, torch, gradients),
-            *waits.install(clock),
             *scaler.install(
                 clock, torch, lambda: optimizers.steps, guarded(self.name, skipped), guarded(self.name, scaled)
             ),
         ]
+        waiting, saved = Waits(clock), guarded(self.name, place.job.saved)
+        self._waiting = [(module, waiting.install) for module in waits.PLACES]
+        self._waiting += [(module, partial(checkpoint.install, clock, saved)) for module in checkpoint.PLACES]
         self._install_loaded()
         self._cuda = torch.cuda
         self._mark_device()
@@ -81,10 +89,11 @@ class Stages:
             self._place.clock.marked = self._place.guard(self.name, self._marks.mark)
 
     def _install_loaded(self) -> None:
-        for module in [name for name in self._waiting if name in sys.modules]:
-            del self._waiting[module]
-            saved = self._place.guard(self.name, self._place.job.saved)
-            self._undo += checkpoint.install(self._place.clock, module, saved)
+        loaded = [(module, install) for module, install in self._waiting if module in sys.modules]
+        if loaded:
+            self._waiting = [entry for entry in self._waiting if entry not in loaded]
+            for module, install in loaded:
+                self._undo += install(module)
 
 
 class DeviceMarks:
