@@ -108,25 +108,25 @@ class Lines:
             self.background_ns += time.thread_time_ns() - began
 
     def _write(self, file: str, lines: list[bytes]) -> None:
-        """Append whole lines, as many as the bound allows; a line that did not fit on the disk is taken back."""
+        """Append whole lines, as many as the bound allows; half a line that did not fit on the disk is taken back."""
         size = self._sizes.get(file, 0)
         kept = b"".join(lines)
         if size + len(kept) > self.max_bytes:
             self.dropped += len(lines)
             return
+        written = 0
         try:
             descriptor = self._files.get(file)
             if descriptor is None:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
                 descriptor = self._files[file] = os.open(self.folder.file(file), flags, 0o600)
-            written = 0
             while written < len(kept):
                 written += os.write(descriptor, kept[written:])
         except OSError as error:
             self.give_up(error.strerror or str(error))
-            self._cut(file, size)
-            return
-        self._sizes[file] = size + len(kept)
+            written = kept.rfind(b"\n", 0, written) + 1
+            self._cut(file, size + written)
+        self._sizes[file] = size + written
 
     def _cut(self, file: str, size: int) -> None:
         """End the file after its last whole line."""

@@ -171,8 +171,10 @@ class Session:
     def _write_manifest(self) -> None:
         with self._describing:
             self._bring_up_to_date()
-            if self.records.off in (None, "closed"):
+            try:
                 write_atomically(self.folder.file(MANIFEST), self.manifest.to_json())
+            except OSError as error:
+                self.records.give_up(error.strerror or str(error))
 
     def _bring_up_to_date(self) -> None:
         if ranks.initialised() is not None:  # after the start, perhaps; and no longer at the end
@@ -187,6 +189,8 @@ class Session:
         manifest.steps = self.place.step
         manifest.overhead = self.overhead.facts(self.records.background_ns)
         manifest.job = {**self.job.facts(), "records_dropped": self.records.dropped}
+        if self.records.off not in (None, "closed"):
+            manifest.probes["records"] = f"failed: {self.records.off}"
         manifest.files = self._files()
         self._written_ns = now_ns()
 

@@ -87,6 +87,24 @@ def test_a_full_disk_ends_the_records_with_one_warning_and_no_half_line(
     assert file(taken, "pulse.jsonl").read_text() == '{"step":0}\n'
 
 
+def test_lines_that_still_fit_on_a_full_disk_are_kept(taken: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, left = os.write, [38]  # three lines and a half
+
+    def filling(descriptor: int, content: bytes) -> int:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        part = content[: left[0]]
+        left[0] -= len(part)
+        return real(descriptor, part)
+
+    monkeypatch.setattr(records.os, "write", filling)
+    for step in range(10):
+        taken.append("pulse.jsonl", {"step": step})
+    taken.flush()
+    assert [line["step"] for line in lines(file(taken, "pulse.jsonl"))] == [0, 1, 2]
+    assert file(taken, "pulse.jsonl").read_bytes().endswith(b"}\n")
+
+
 def test_short_writes_are_continued(taken: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     monkeypatch.setattr(records.os, "write", lambda descriptor, content: real(descriptor, content[:3]))
