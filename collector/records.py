@@ -18,6 +18,7 @@ from rankscope.collector.run_dir import EVENTS, RankFolder, line
 LOG: Final = logging.getLogger("rankscope")
 FLUSH_S: Final = 1.0
 PATIENCE_S: Final = 5.0  # with a disk, at the end
+LAST_WORD_BYTES: Final = 8192  # given back on a full disk, so that the manifest can say how the run ended
 # lines that wait for the writer: a step of 1 ms takes 1,000 a second; beyond this they are dropped and counted
 MAX_WAITING: Final = 50_000
 
@@ -124,7 +125,7 @@ class Lines:
                 written += os.write(descriptor, kept[written:])
         except OSError as error:
             self.give_up(error.strerror or str(error))
-            written = kept.rfind(b"\n", 0, written) + 1
+            written = kept.rfind(b"\n", 0, max(0, written - LAST_WORD_BYTES)) + 1
             self._cut(file, size + written)
         self._sizes[file] = size + written
 

@@ -89,6 +89,7 @@ def test_a_full_disk_ends_the_records_with_one_warning_and_no_half_line(
 
 def test_lines_that_still_fit_on_a_full_disk_are_kept(taken: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     real, left = os.write, [38]  # three lines and a half
+    monkeypatch.setattr(records, "LAST_WORD_BYTES", 0)
 
     def filling(descriptor: int, content: bytes) -> int:
         if not left[0]:
