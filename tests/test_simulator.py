@@ -32,8 +32,23 @@ ONE_OF_EACH = [
     faults.single_tensor_optimizer(2 * MS),
     faults.full_fp32(4 * MS),
     faults.late_compile(20 * MS, every=2),
+    faults.late_host(2 * MS),
+    faults.small_messages(2 * MS),
+    faults.cpu_backend(10 * MS),
+    faults.tiny_kernels(2 * MS),
+    faults.unaligned_matmul(2 * MS),
+    faults.profiler(2 * MS),
+    faults.full_memory(10**9),
 ]
-IN_EVERY_STEP = [fault for fault in ONE_OF_EACH if fault.kind not in ("slow_link", "checkpoint", "late_compile")]
+ELSEWHERE = (
+    "slow_link",
+    "checkpoint",
+    "late_compile",
+    "late_host",
+    "cpu_backend",
+    "full_memory",
+)  # not so in each step
+IN_EVERY_STEP = [fault for fault in ONE_OF_EACH if fault.kind not in ELSEWHERE]
 SHARDINGS = [{"sharding": "ddp"}, {"sharding": "fsdp"}, {"sharding": "hsdp", "ranks_per_host": 2}]
 
 
@@ -151,9 +166,9 @@ def test_same_seed_same_files_and_another_seed_others() -> None:
 def test_a_fault_lengthens_the_step_by_what_was_planted(fault: Fault) -> None:
     healthy, faulty = (simulate(Scenario(**SMALL, faults=planted)) for planted in ((), (fault,)))
     added = step_ns(faulty) - step_ns(healthy)
-    # a host that lost its lead takes some launches to regain it: the more often, the longer
-    refill = {"sync_points": 1.0, "slow_python": 0.5, "single_tensor": 0.5}.get(fault.kind, 0.2)
-    assert 0.8 * fault.amount_ns < added < (1 + refill) * fault.amount_ns
+    # a host that lost its lead takes some launches to regain it: the more often, the longer; tiny kernels take time too
+    refill = {"sync_points": 1.0, "tiny_kernels": 1.0, "slow_python": 0.5, "single_tensor": 0.5}
+    assert 0.8 * fault.amount_ns < added < (1 + refill.get(fault.kind, 0.2)) * fault.amount_ns
 
 
 def test_a_checkpoint_lengthens_only_the_steps_that_save() -> None:
@@ -241,3 +256,9 @@ def test_the_demo_writes_eight_ranks_and_says_what_is_planted(tmp_path: Path) ->
     assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == [f"rank-{rank}.json" for rank in range(8)]
     assert [(p.rule, p.ranks, p.cause) for p in truth.planted] == [("straggler-rank", (5,), "compute")]
     assert json.loads(truth.to_json())["planted"][0]["injected_ns"] == truth.planted[0].injected_ns
+
+
+@pytest.mark.parametrize("name", demo.plantable())
+def test_every_fault_can_be_shown_as_a_demo(name: str) -> None:
+    (fault,) = demo.scenario(name).faults
+    assert fault.rule == demo.plantable()[name]().rule

@@ -12,7 +12,7 @@ from rankscope.analyzers.measured import Communication, Compute, Host, Idle, Inp
 from rankscope.analyzers.one_rank.rank_record import RankRecord
 from rankscope.analyzers.one_rank.row_times import PARTS, STEP, RowTimes, labels
 
-UNEVEN: Final = 1.5  # a last window so many times the other ranks' is a profiler stopping or a process leaving, not a step
+UNEVEN: Final = 1.5  # a last window so many times the other ranks' is a profiler that stops or a process that leaves
 
 
 def partial_rows(records: Sequence[RankRecord]) -> list[np.ndarray[tuple[int], np.dtype[np.bool_]]]:

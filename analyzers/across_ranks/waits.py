@@ -23,7 +23,8 @@ class Waits:
     """Totals by lane and by column: one a step, the last for time outside every step. Nanoseconds.
 
     `waited_for[w, c]`: exposed waiting of lane w charged to lane c. `together[set][step]`: the longest exposed wait in
-    the gap before exactly these lanes came, for the sets asked about.
+    the gap before the first of these lanes, where those of them that belong to the group came last; for the sets asked
+    about.
     """
 
     waited: Ints  # [lane, step]
@@ -72,7 +73,7 @@ class Charger:
         )
         self._alone: dict[tuple[frozenset[int], int], Ints] = {}  # (lanes late together, group) -> wall time by step
         self.sets = set(sets)
-        self.sizes = {len(s) for s in sets}
+        self._sets_of = [[s for s in sets if lane in s] for lane in range(lanes)]
         self._met: dict[
             tuple[int, int], tuple[int, Floats]
         ] = {}  # (lane, group) -> what it had waited, and for whom, when they met
@@ -87,11 +88,11 @@ class Charger:
             self._charge(queue, exposed, charge)
         if not queue.rooted and queue.times[-1] - queue.times[-2] > residual:
             self.waits.last_arrivals[queue.lanes[-1]] += 1
-        for size in self.sizes:
-            if size < n and exposed[:, n - 1 - size].any():
-                late = frozenset(int(lane) for lane in queue.lanes[n - size :])
-                if late in self.sets:
-                    self._add_alone(late, queue, int(exposed[:, n - 1 - size].max()))
+        lanes: list[int] = queue.lanes.tolist()
+        for late in self._sets_of[lanes[-1]]:
+            size = sum(lane in late for lane in lanes)
+            if size < n and exposed[:, n - 1 - size].any() and late.issuperset(lanes[n - size :]):
+                self._add_alone(late, queue, int(exposed[:, n - 1 - size].max()))
 
     def meet(self, lanes: Ints, group: int) -> None:
         """These lanes have met in this group: what they waited for until now makes them late here no more."""

@@ -49,6 +49,14 @@ def check(analysis: Analysis) -> Iterator[Finding]:
         yield from _finding(analysis, ranks, parts, len(slow))
 
 
+def behind_slow_links(analysis: Analysis) -> set[int]:
+    """The ranks that this rule names."""
+    try:
+        return {rank for finding in check(analysis) for rank in finding.ranks}
+    except MissingSignal:
+        return set()
+
+
 def _finding(
     analysis: Analysis,
     ranks: tuple[int, ...],

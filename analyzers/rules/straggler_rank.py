@@ -6,18 +6,19 @@ How it is measured: each exposed nanosecond of waiting is charged to the ranks t
 was itself caused by waiting is passed on to its origin, and the rank with most charges is named if it leads step after
 step (one-sided sign test at 1 %, corrected for the number of ranks; on fewer steps, above 10 % of the step in every
 one). The cost is what fixing it alone returns: the longest exposed wait in the gap before it came; for ranks late
-together, in the gap before the first of them. A rank that waited for another stage of its pipeline, longer than the
-same stage of the other pipelines does and by half of its delay, is not named; nor does it count who comes last to
-collectives that join the stages of a pipeline, which is its schedule. Without traces the pulse names the rank and the
-stage, at 5 % of the step: own time is a stage's time without its waits, and at each boundary of stages the furthest
-rank is the frontier.
+together, in the gap before the first of them; they are named where that returns twice as much, or where none of them
+leads alone. What computes longer because it has more tokens or rows is left to `uneven-work`, a group late after slow
+transfers to `slow-link`. A rank that waited for another stage of its pipeline, longer than the same stage of the other
+pipelines does and by half of its delay, is not named; nor does it count who comes last to collectives that join the
+stages of a pipeline, which is its schedule. Without traces the pulse names the rank and the stage, at 5 % of the step:
+own time is a stage's time without its waits, and at each boundary of stages the furthest rank is the frontier.
 What to do: look at what the rank does longer than its peers (the cause): its kernels and clocks, its loader, its host
 process. Do not tune the network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +32,8 @@ from rankscope.analyzers.persistence import Persistence, persistence, steps_need
 from rankscope.analyzers.pricing import SILENT, of_the_step, step_share, time_finding, unsure
 from rankscope.analyzers.pulse.straggler import judged
 from rankscope.analyzers.quantities import duration, plural, share, spans
+from rankscope.analyzers.rules.slow_link import behind_slow_links
+from rankscope.analyzers.rules.uneven_work import with_more_bytes
 
 TITLE = "Straggler rank"
 TOGETHER = 2.0  # ranks are named together when that returns so many times what the worst alone does (ours)
@@ -73,38 +76,50 @@ def by_traces(analysis: Analysis) -> Iterator[Finding]:
         raise MissingSignal("no collective could be matched across ranks", RECORD)
     if not analysis.usable:
         return
-    suspect = _suspect(analysis)
-    candidates = len(analysis.ranks)
-    persists = persistence(suspect.lead_ns, analysis.step_ns, candidates)
+    suspect, persists = _suspect(analysis)
     if persists is Persistence.NONE or step_share(analysis, suspect.typical_ns) < SILENT:
         return
     if persists is Persistence.TOO_FEW:
-        needed = steps_needed(candidates)
+        needed = steps_needed(len(analysis.ranks))
         raise CannotTell(
             f"ranks do wait for each other, but {plural(len(analysis.usable), 'usable step')} cannot tell a slow rank "
             f"from chance: record {needed} steps or more"
         )
     finding = _finding(analysis, suspect)
+    uneven = finding.cause == "compute" and with_more_bytes(analysis).issuperset(finding.ranks)
+    if uneven or behind_slow_links(analysis).issuperset(finding.ranks):
+        return
     yield finding if persists is Persistence.TESTED and analysis.steps else unsure(finding)
 
 
-def _suspect(analysis: Analysis) -> Suspect:
-    """The lane charged most; or lanes late together, when fixing them returns far more."""
+def _suspect(analysis: Analysis) -> tuple[Suspect, Persistence]:
+    """The lane charged most, and how well its lead persists; or lanes late together, when fixing them returns far more,
+    or when each of them leads before all others and it does not lead alone.
+    """
     caused, alone = np.where(late_for_a_stage(analysis)[:, None], 0.0, analysis.caused), analysis.alone
     worst = int(caused.sum(axis=1).argmax())
     others = np.delete(caused, worst, axis=0).max(axis=0)
     single = Suspect(frozenset({worst}), alone[worst], np.where(caused[worst] > others, alone[worst], -1.0))
-    together = [_together(analysis, lanes) for lanes in analysis.faults.together]
+    together = [_together(analysis, lanes, np.mean) for lanes in analysis.faults.together]
     best = max(together, key=lambda s: s.typical_ns, default=single)
-    return best if best.typical_ns > TOGETHER * single.typical_ns else single
+    first = best if best.typical_ns > TOGETHER * single.typical_ns else single
+    persists = persistence(first.lead_ns, analysis.step_ns, len(analysis.ranks))
+    if first is best or persists in (Persistence.TESTED, Persistence.LARGE):
+        return first, persists
+    candidates = len(analysis.ranks) + len(together)
+    each = [_together(analysis, lanes, np.min) for lanes in analysis.faults.together]
+    leading = [(s, persistence(s.lead_ns, analysis.step_ns, candidates)) for s in each]
+    found = [(s, how) for s, how in leading if how in (Persistence.TESTED, Persistence.LARGE)]
+    return max(found, key=lambda pair: pair[0].typical_ns, default=(first, persists))
 
 
-def _together(analysis: Analysis, lanes: frozenset[int]) -> Suspect:
+def _together(analysis: Analysis, lanes: frozenset[int], of_members: Callable[..., npt.NDArray[np.float64]]) -> Suspect:
+    """`of_members`: which of the members' charges has to be above everybody else's in a step."""
     cost = analysis.faults.together[lanes][analysis.usable].astype(np.float64)
     caused = analysis.caused
     members = sorted(lanes)
     outside = [lane for lane in range(len(analysis.ranks)) if lane not in lanes]
-    leads = caused[members].mean(axis=0) > caused[outside].max(axis=0)
+    leads = of_members(caused[members], axis=0) > caused[outside].max(axis=0)
     return Suspect(lanes, cost, np.where(leads, cost, -1.0))
 
 

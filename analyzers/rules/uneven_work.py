@@ -3,7 +3,8 @@
 Why it matters: an all-to-all takes as long as the rank with most bytes, a pipeline runs at the pace of its heaviest
 stage, and this is so on healthy hardware.
 How it is measured: of all-to-all collectives, the bytes of the rank with most over the mean, step by step; the cost is
-the part of their exposed transfer that even sizes would return. Of a pipeline, told by sends and receives between
+what even sizes would return: a part of their exposed transfer, and of the waiting in them no more than that rank
+computes above the mean of its group. Of a pipeline, told by sends and receives between
 neighbours, the computation of each stage, the median over its ranks (the lower of two: one slow rank is no heavy
 stage), against the median stage; the cost is what the heaviest stage computes above the mean stage. Either must lead
 step after step.
@@ -60,7 +61,8 @@ def _uneven_bytes(
     ratio = float(np.median(moved[most] / np.maximum(mean, 1.0)))
     places = [i for i, place in enumerate(analysis.places) if place.lane in lanes]
     exposed = float(np.median(typical(analysis.worth_hiding_of(chosen)[places])))
-    cost = exposed * (1 - 1 / max(ratio, 1.0))
+    longer = min(_waited(analysis, lanes, chosen), _computes_longer(analysis, lanes, lanes[most]))
+    cost = exposed * (1 - 1 / max(ratio, 1.0)) + longer
     leads = moved[most] / np.maximum(mean, 1.0) - BYTES
     persists = persistence(leads * analysis.step_ns, analysis.step_ns, len(lanes))
     if ratio <= BYTES or persists is Persistence.NONE or step_share(analysis, cost) <= SILENT:
@@ -75,12 +77,38 @@ def _uneven_bytes(
             Evidence("its bytes a step", round(float(np.median(moved[most]))), "bytes"),
             Evidence("mean over the group a step", round(float(np.median(mean))), "bytes"),
             Evidence("exposed transfer of these all-to-alls a step", round(exposed), "ns"),
+            Evidence("waiting in them while it computes longer than the mean, a step", round(longer), "ns"),
         ],
         advice="Balance the experts or tables: an auxiliary loss, a capacity factor, another placement.",
         where=f"All-to-all among ranks {spans(analysis.ranks[lane] for lane in lanes)}.",
         ranks=[rank],
     )
     yield finding if persists is Persistence.TESTED and analysis.steps else unsure(finding)
+
+
+def with_more_bytes(analysis: Analysis) -> set[int]:
+    """The ranks that this rule names for their all-to-alls."""
+    return {rank for finding in _all_to_all(analysis) for rank in finding.ranks}
+
+
+def _waited(analysis: Analysis, lanes: list[int], chosen: npt.NDArray[np.bool_]) -> float:
+    """How long the lane that waits most waits in these collectives, exposed, a step."""
+    waits = np.zeros((len(analysis.ranks), len(analysis.columns) + 1))
+    for lane in lanes:
+        for split in analysis.lanes[lane]:
+            mine = chosen[split.piece_record]
+            lengths = (split.piece_end - split.piece_start)[mine]
+            np.add.at(waits[lane], analysis.step_of[split.piece_record[mine]], lengths)
+    return float(typical(waits[lanes][:, analysis.usable]).max())
+
+
+def _computes_longer(analysis: Analysis, lanes: list[int], lane: int) -> float:
+    """How much longer one of these lanes computes than their mean, a step; at least 0."""
+    kernel = analysis.part("kernel_ns")
+    of = [place.lane for place in analysis.places]
+    group = np.nanmean(kernel[np.isin(of, lanes)], axis=0)
+    more = np.nanmean(kernel[np.array(of) == lane], axis=0) - group
+    return max(0.0, float(np.nanmedian(more))) if more.size else 0.0
 
 
 def _pipeline(analysis: Analysis) -> Iterator[Finding]:

@@ -101,9 +101,7 @@ def test_a_rank_that_is_late_because_it_waited_is_not_named(tmp_path: Path) -> N
         rank.fill(rank.begin + FIRST, arrival)
         rank.collective(arrival, ready + late + TRANSFER, group=f"tp{partner}", ranks=(partner, partner + 1))
         data = (0, 2) if rank.rank % 2 == 0 else (1, 3)
-        rank.collective(
-            ready + late + TRANSFER + US, ready + MS + 2 * TRANSFER, group=f"dp{rank.rank % 2}", ranks=data
-        )
+        rank.collective(ready + late + TRANSFER + US, ready + MS + 2 * TRANSFER, group=f"dp{rank.rank % 2}", ranks=data)
         rank.fill(ready + MS + 2 * TRANSFER + US, rank.begin + STEP)
 
     (found,) = findings(ranks(4, body), "straggler-rank", tmp_path)
@@ -160,3 +158,29 @@ def test_ranks_are_named_together_where_that_returns_twice_what_the_worst_does(
 ) -> None:
     run = late_run({4: MS, 5: MS + later}, world=8, hosts=2)
     assert [found.ranks for found in findings(run, "straggler-rank", tmp_path)] == [named]
+
+
+@pytest.mark.parametrize(
+    ("lateness", "named"),
+    [
+        (lambda rank, step: MS + (50 * US if step % 2 == rank else 0), [[0, 1]]),  # each leads in every other step
+        (lambda rank, step: MS if rank == 0 else 0, [[0]]),
+        (lambda rank, step: MS if step % 2 == rank else 0, []),  # one in every other step, the other in the next
+    ],
+)
+def test_ranks_of_a_host_that_are_late_in_groups_of_their_own_are_named_together(
+    lateness: Callable[[int, int], int], named: list[list[int]], tmp_path: Path
+) -> None:
+    """Two ranks a host, of which each belongs to a data group over the hosts: nobody waits for both."""
+
+    def body(rank: Rank, number: int) -> None:
+        ready, place = rank.begin + 4 * MS, rank.rank % 2
+        late, latest = (lateness(r, number) if r < 2 else 0 for r in (rank.rank, place))
+        rank.fill(rank.begin + FIRST, ready + late)
+        rank.collective(ready + late, ready + latest + TRANSFER, group=f"dp{place}", ranks=range(place, 6, 2))
+        rank.fill(ready + latest + TRANSFER + US, rank.begin + STEP)
+
+    run = ranks(6, body)
+    for rank in run:
+        rank.node = f"node{rank.rank // 2}"
+    assert [found.ranks for found in findings(run, "straggler-rank", tmp_path)] == named

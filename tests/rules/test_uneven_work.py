@@ -38,6 +38,36 @@ def test_small_passing_and_cheap_imbalance_is_silent(run: list[Rank], tmp_path: 
     assert findings(run, "uneven-work", tmp_path) == []
 
 
+def experts(more: int, elements: int, took: int = 400 * US) -> list[Rank]:
+    """Rank 1's experts compute `more` longer than the others' before an all-to-all that brings the tokens back."""
+
+    def body(rank: Rank, _: int) -> None:
+        at, together = rank.begin + 4 * MS, rank.begin + 4 * MS + more
+        arrival = together if rank.rank == 1 else at
+        rank.fill(rank.begin + FIRST, arrival)
+        rank.collective(
+            arrival, together + took, elements=elements if rank.rank == 1 else 1_000_000, name="all_to_allv"
+        )
+        rank.fill(together + took, rank.begin + STEP)
+
+    return ranks(4, body)
+
+
+def test_waiting_for_the_experts_with_most_tokens_is_part_of_the_price(tmp_path: Path) -> None:
+    """Even tokens return what this rank computes above the mean: three quarters of what it does above the others."""
+    (found,) = findings(experts(800 * US, 2_000_000), "uneven-work", tmp_path)
+    assert found.ranks == [1]
+    assert found.cost_ns == pytest.approx(400 * US * (1 - 1 / 1.6) + 600 * US, abs=2)
+
+
+@pytest.mark.parametrize(("elements", "named"), [(2_000_000, []), (1_250_000, [[1]])], ids=["more tokens", "as many"])
+def test_a_rank_that_computes_longer_for_its_tokens_is_no_straggler(
+    elements: int, named: list[list[int]], tmp_path: Path
+) -> None:
+    run = experts(800 * US, elements)
+    assert [found.ranks for found in findings(run, "straggler-rank", tmp_path)] == named
+
+
 def piped(*stages: int, chains: int = 2, ring: bool = False) -> list[Rank]:
     """Ranks in pipelines, each of which computes what its stage says, then sends to its neighbours."""
     depth = len(stages)

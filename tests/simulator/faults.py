@@ -28,6 +28,16 @@ def slow_now_and_then(rank: int = RANK, amount_ns: int = 12 * MS, every: int = 2
     return Fault(FaultKind.SLOW_COMPUTE, "straggler-rank", amount_ns, ranks=(rank,), cause="compute", every=every)
 
 
+def slower_since(amount_ns: int = 8 * MS, since: int = 16) -> Fault:
+    """From one step on the kernels of all ranks take longer."""
+    return Fault(FaultKind.SLOW_COMPUTE, "slowed-down", amount_ns, since=since)
+
+
+def recurring_pause(amount_ns: int = 40 * MS, every: int = 6) -> Fault:
+    """Every few steps Python stops for garbage collection, on all ranks at once."""
+    return Fault(FaultKind.HOST_PAUSE, "recurring-stalls", amount_ns, every=every)
+
+
 def slow_shard(rank: int = RANK, amount_ns: int = 6 * MS) -> Fault:
     """One rank's DataLoader is slow."""
     return Fault(FaultKind.SLOW_LOADER, "straggler-rank", amount_ns, ranks=(rank,), cause="data")
@@ -49,12 +59,18 @@ def sync_points(amount_ns: int = 6 * MS) -> Fault:
 
 
 def checkpoint(amount_ns: int = 60 * MS, every: int = 4) -> Fault:
-    """Every few steps all ranks stop to save a checkpoint; `amount_ns` is for one save."""
+    """Every few steps all ranks stop to save a checkpoint.
+
+    `amount_ns` is for one save.
+    """
     return Fault(FaultKind.CHECKPOINT, "checkpoint-stall", amount_ns, every=every)
 
 
 def checkpoint_of_one(rank: int = 0, amount_ns: int = 60 * MS, every: int = 4) -> Fault:
-    """Every few steps one rank saves a checkpoint, and the others wait for it; `amount_ns` is for one save."""
+    """Every few steps one rank saves a checkpoint, and the others wait for it.
+
+    `amount_ns` is for one save.
+    """
     return Fault(FaultKind.CHECKPOINT, "checkpoint-stall", amount_ns, ranks=(rank,), every=every)
 
 
@@ -69,7 +85,10 @@ def device_malloc(amount_ns: int = 6 * MS) -> Fault:
 
 
 def slow_link(amount_ns: int = 20 * MS, group: str | None = None) -> Fault:
-    """Transfers of one group (none given: of all) take longer; `amount_ns` is spread over the collectives of the step."""
+    """Transfers of one group (none given: of all) take longer.
+
+    `amount_ns` is spread over the collectives of the step.
+    """
     return Fault(FaultKind.SLOW_LINK, "slow-link", amount_ns, group=group)
 
 
@@ -84,23 +103,43 @@ def slow_python(amount_ns: int = 20 * MS) -> Fault:
 
 
 def late_communication(amount_ns: int = 6 * MS) -> Fault:
-    """Gradients are reduced after the backward pass, not during it; `amount_ns` is the transfers' sum. For ddp."""
+    """Gradients are reduced after the backward pass, not during it.
+
+    For ddp; `amount_ns` is the transfers' sum.
+    """
     return Fault(FaultKind.LATE_COMMUNICATION, "exposed-collectives", amount_ns)
 
 
 def late_host(amount_ns: int = 6 * MS) -> Fault:
-    """After each collective the host is busy while it transfers, and launches the next kernel late. One data group."""
+    """After each collective the host is busy while it transfers, and launches the next kernel late.
+
+    For jobs of one data group.
+    """
     return Fault(FaultKind.LATE_HOST, "host-late-communication", amount_ns)
 
 
 def small_messages(amount_ns: int = 6 * MS) -> Fault:
-    """Metrics are reduced one number at a time before the optimizer; `amount_ns` is the transfers' sum."""
+    """Metrics are reduced one number at a time before the optimizer.
+
+    `amount_ns` is the transfers' sum.
+    """
     return Fault(FaultKind.SMALL_MESSAGES, "small-collectives", amount_ns)
 
 
 def cpu_backend(amount_ns: int = 20 * MS) -> Fault:
-    """gloo reduces gradients after the backward pass; `amount_ns` is without the copies to the host and back. For ddp."""
+    """gloo reduces gradients after the backward pass.
+
+    For ddp; `amount_ns` is without the copies to the host and back.
+    """
     return Fault(FaultKind.CPU_BACKEND, "wrong-backend", amount_ns)
+
+
+def data_parallel(amount_ns: int = 12 * MS) -> Fault:
+    """One process drives all devices with DataParallel.
+
+    `amount_ns` is what copying parameters and gradients between them takes.
+    """
+    return Fault(FaultKind.DATA_PARALLEL, "data-parallel", amount_ns)
 
 
 def no_communication() -> Fault:
@@ -109,7 +148,7 @@ def no_communication() -> Fault:
 
 
 def uneven_experts(ranks: tuple[int, ...] = (2, 6), amount_ns: int = 6 * MS) -> Fault:
-    """These ranks' experts get more tokens, and compute `amount_ns` longer than the mean rank's."""
+    """These ranks' experts get more tokens, and compute longer than the mean rank's, by `amount_ns`."""
     return Fault(FaultKind.UNEVEN_EXPERTS, "uneven-work", amount_ns, ranks=ranks)
 
 
@@ -119,7 +158,10 @@ def heavy_stage(ranks: tuple[int, ...] = (6, 7), amount_ns: int = 8 * MS) -> Fau
 
 
 def late_compile(amount_ns: int = 100 * MS, every: int = 11) -> Fault:
-    """torch.compile compiles again every few steps; `amount_ns` is for one compilation."""
+    """torch.compile compiles again every few steps.
+
+    `amount_ns` is for one compilation.
+    """
     return Fault(FaultKind.LATE_COMPILE, "late-compile", amount_ns, every=every)
 
 
@@ -129,17 +171,26 @@ def indexing_loop(amount_ns: int = 6 * MS) -> Fault:
 
 
 def tiny_kernels(amount_ns: int = 6 * MS) -> Fault:
-    """A chain of elementwise operators of a few microseconds each; `amount_ns` is the sum of the gaps before them."""
+    """A chain of elementwise operators of a few microseconds each.
+
+    `amount_ns` is the sum of the gaps before them.
+    """
     return Fault(FaultKind.TINY_KERNELS, "tiny-kernels", amount_ns)
 
 
 def zero_grad(amount_ns: int = 4 * MS) -> Fault:
-    """Gradients are filled with zeros at the end of each step; `amount_ns` is the fills' sum."""
+    """Gradients are filled with zeros at the end of each step.
+
+    `amount_ns` is the fills' sum.
+    """
     return Fault(FaultKind.ZERO_GRAD, "zero-grad", amount_ns)
 
 
 def single_tensor_optimizer(amount_ns: int = 4 * MS) -> Fault:
-    """The optimizer updates one parameter after the other; `amount_ns` is the sum of the gaps between its kernels."""
+    """The optimizer updates one parameter after the other.
+
+    `amount_ns` is the sum of the gaps between its kernels.
+    """
     return Fault(FaultKind.SINGLE_TENSOR, "single-tensor-optimizer", amount_ns)
 
 

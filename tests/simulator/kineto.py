@@ -38,6 +38,7 @@ class RankTrace:
     world: int
     host: str
     device: int
+    devices: int  # how many it drives, from that one on
     properties: Properties  # of the device
     backend: str
     clock_offset_ns: int
@@ -67,13 +68,14 @@ class RankTrace:
             }
             for group in self.groups
         ]  # fmt: skip
+        distributed = {
+            "backend": self.backend, "rank": self.rank, "world_size": self.world, "pg_count": len(groups),
+            "pg_config": groups, **({"nccl_version": "2.27.5"} if self.backend == "nccl" else {}),
+        }  # fmt: skip
         return {
             "schemaVersion": 1,
-            "deviceProperties": [{"id": self.device, **self.properties}],
-            "distributedInfo": {
-                "backend": self.backend, "rank": self.rank, "world_size": self.world, "pg_count": len(groups),
-                "pg_config": groups, **({"nccl_version": "2.27.5"} if self.backend == "nccl" else {}),
-            },
+            "deviceProperties": [{"id": self.device + i, **self.properties} for i in range(self.devices)],
+            **({"distributedInfo": distributed} if self.groups else {}),
             "cuda_runtime_version": 12_080,
             "cuda_driver_version": 12_080,
             "trace_id": f"{self.rank + 1:032X}",
@@ -89,7 +91,8 @@ class RankTrace:
         return begin - 50_000, end + 50_000
 
     def _process_names(self, begin_ns: int) -> Iterator[str]:
-        for pid, name, label in ((self.pid, "python3", "CPU"), (self.device, "python3", f"GPU {self.device}")):
+        devices = range(self.device, self.device + self.devices)
+        for pid, name, label in ((self.pid, "python3", "CPU"), *((d, "python3", f"GPU {d}") for d in devices)):
             where = f'"ts": {self._at(begin_ns)}, "pid": {pid}, "tid": 0'
             yield _event(f'"name": "process_name", "ph": "M", {where}', {"name": name})
             yield _event(f'"name": "process_labels", "ph": "M", {where}', {"labels": label})
@@ -140,7 +143,8 @@ class RankTrace:
 
     def _work(self, work: DeviceWork) -> str:
         ids = {"External id": work.operator}
-        where = {"device": self.device, "context": 1, "stream": work.stream, "correlation": work.correlation}
+        device = self.device + work.device
+        where = {"device": device, "context": 1, "stream": work.stream, "correlation": work.correlation}
         if work.category == "kernel":
             shape = {
                 "registers per thread": 96, "shared memory": 0, "blocks per SM": 4.0, "warps per SM": 32.0,
@@ -153,7 +157,7 @@ class RankTrace:
 
     def _timed(self, event: HostSpan | RuntimeCall | DeviceWork, track: int, args: Mapping[str, object] | None) -> str:
         if isinstance(event, DeviceWork):
-            category, pid, tid = event.category, self.device, track
+            category, pid, tid = event.category, self.device + event.device, track
         else:
             category = event.category if isinstance(event, HostSpan) else "cuda_runtime"
             pid, tid = (-1, 0) if category == "overhead" else (self.pid, self.pid + track)
@@ -168,7 +172,7 @@ class RankTrace:
         if call is not None:
             host = f'"pid": {self.pid}, "tid": {self.pid + call.thread}, "ts": {self._at(call.start_ns)}'
             yield _event(f'"ph": "s", {what}, {host}, {name}')
-        device = f'"pid": {self.device}, "tid": {work.stream}, "ts": {self._at(work.start_ns)}'
+        device = f'"pid": {self.device + work.device}, "tid": {work.stream}, "ts": {self._at(work.start_ns)}'
         yield _event(f'"ph": "f", {what}, {device}, {name}, "bp": "e"')
 
     def _at(self, ns: int) -> str:

@@ -77,6 +77,7 @@ class DeviceWork:
     correlation: int
     bytes: int = 0
     arrival: Arrival | None = None
+    device: int = 0  # of a process that drives several, counted from its first
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from rankscope.simulator.device_loop import DeviceLoop
 from rankscope.simulator.engine import Worker
 from rankscope.simulator.hardware import properties
 from rankscope.simulator.kineto import RankTrace
 from rankscope.simulator.mesh import Mesh
+from rankscope.simulator.one_process import together
 from rankscope.simulator.rendezvous import Rendezvous
 from rankscope.simulator.scenario import Fault, FaultKind, Scenario
 from rankscope.simulator.training import TrainingLoop
@@ -38,7 +40,10 @@ def simulate(scenario: Scenario) -> Simulation:
     """Run the scenario. The same scenario gives the same traces, byte for byte."""
     workers = [Worker(rank, scenario) for rank in range(scenario.ranks)]
     mesh = Mesh(scenario)
-    rendezvous = Rendezvous(workers, lambda worker: TrainingLoop(worker, mesh)())
+    one_process = scenario.has(FaultKind.DATA_PARALLEL)
+    rendezvous = Rendezvous(
+        workers, lambda worker: (DeviceLoop if one_process and worker.rank else TrainingLoop)(worker, mesh)()
+    )
     rendezvous.run()
     steps = tuple(range(scenario.warmup, scenario.warmup + scenario.steps))
     truth = Truth(
@@ -53,17 +58,18 @@ def simulate(scenario: Scenario) -> Simulation:
     traces = tuple(
         RankTrace(
             rank=worker.rank,
-            world=scenario.ranks,
+            world=1 if one_process else scenario.ranks,
             host=f"node{scenario.host(worker.rank)}",
             device=worker.rank % scenario.ranks_per_host,
+            devices=scenario.ranks if one_process else 1,
             properties=properties(scenario),
             backend="gloo" if scenario.has(FaultKind.CPU_BACKEND) else "nccl",
             clock_offset_ns=scenario.clock_offset_ns(worker.rank),
             clock_drift_ppb=scenario.clock_drift_ppb(worker.rank),
-            groups=mesh.groups(worker.rank),
-            recorded=worker.recorded,
+            groups=() if one_process else mesh.groups(worker.rank),
+            recorded=together([w.recorded for w in workers]) if one_process else worker.recorded,
         )
-        for worker in workers
+        for worker in (workers[:1] if one_process else workers)
     )
     return Simulation(scenario, traces, truth)
 

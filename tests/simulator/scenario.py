@@ -39,6 +39,7 @@ class FaultKind(StrEnum):
     UNEVEN_EXPERTS = "uneven_experts"
     HEAVY_STAGE = "heavy_stage"
     PROFILER = "profiler"
+    DATA_PARALLEL = "data_parallel"
     WARM_UP = "warm_up"
     FULL_MEMORY = "full_memory"
     UNEVEN_MEMORY = "uneven_memory"
@@ -48,7 +49,8 @@ class FaultKind(StrEnum):
 class Fault:
     """One planted fault: `amount_ns` in each step it hits, on each of `ranks`; none given: on all ranks.
 
-    `every` 3: each third step; `until` 4: only steps numbered below 4, those before the capture among them.
+    `every` 3: each third step; `since` 4 and `until` 4: only steps numbered from 4 on, and below 4; those before the
+    capture have numbers too.
     """
 
     kind: FaultKind
@@ -59,11 +61,12 @@ class Fault:
     group: str | None = None  # slow links only: the group whose transfers are slow
     cause: Cause | None = None
     every: int = 1
+    since: int = 0
     until: int | None = None
 
     def hits(self, rank: int, step: int) -> bool:
         """Whether the fault acts on this rank in this step."""
-        now = step % self.every == 0 and (self.until is None or step < self.until)
+        now = step % self.every == 0 and self.since <= step and (self.until is None or step < self.until)
         return now and (not self.ranks or rank in self.ranks)
 
 

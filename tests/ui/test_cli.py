@@ -382,6 +382,16 @@ def test_the_demo_reports_its_planted_fault_and_says_where_the_page_is(
     assert len(list((tmp_path / "demo/traces").glob("rank*.json"))) == 8
 
 
+def test_the_demo_s_help_lists_what_can_be_planted_and_no_other_fault_is_taken(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert status("demo", "--help") == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^  slow-loader +The DataLoader of every rank is slow\.$", out, re.MULTILINE)
+    assert status("demo", "--fault", "no-such-fault") == 2
+    assert "slow-loader" in capsys.readouterr().err
+
+
 def test_a_demo_that_cannot_be_written_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert status("demo", "-o", "/dev/null/demo") == 2
     assert capsys.readouterr().err == "rankscope: /dev/null/demo/traces: Not a directory\n"
