@@ -161,6 +161,14 @@ class Pulse:
         return None if np.isnan(found).any() else found
 
     @cached_property
+    def unqueued_step_ns(self) -> float:
+        """`step_ns` without the time in the run queue, where that is known: what the step takes on cores of one's own."""
+        if self.queued_ns is None:
+            return self.step_ns
+        walls = self.wall_ns[:, self.usable] - self.queued_ns.sum(axis=2)
+        return max(0.0, float(np.median(np.median(walls, axis=0)))) if len(self.usable) else 0.0
+
+    @cached_property
     def local_ns(self) -> Floats:
         """Each rank's own time in each stage of the judged steps: without waits, and without what others on its cores took
         from it. Only where there is no `doubt`.

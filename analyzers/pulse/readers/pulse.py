@@ -67,8 +67,9 @@ def read_pulse(path: str, every: int = 1) -> PulseFile:
     logged = _Log(every)
     count = kept = 0
     for piece in lines.pieces():
+        piece, passed = _thinned(piece, every) if every > 1 else (piece, 0)
         found = _records(lines, piece)
-        count += len(found)
+        count += len(found) + passed
         logged.take(found)
         if every > 1:
             found = [line for line in found if line.step % every == 0]
@@ -84,9 +85,23 @@ def read_pulse(path: str, every: int = 1) -> PulseFile:
     return PulseFile(steps, logged.table(), count, problems)
 
 
+def _thinned(piece: bytes, every: int) -> tuple[bytes, int]:
+    """The lines without those whose number says that they are not kept, and how many those are: ten times as fast as
+    decoding them. A line of another shape, or with a value that is no number, stays.
+    """
+    kept, passed = [], 0
+    for text in piece.split(b"\n"):
+        number = text[8 : text.find(b",")] if text.startswith(b'{"step":') else b""
+        if number.isdigit() and len(number) < 16 and int(number) % every and b"NaN" not in text and b"Inf" not in text:
+            passed += 1
+        else:
+            kept.append(text)
+    return b"\n".join(kept), passed
+
+
 def _records(lines: Lines, piece: bytes) -> list[_Line]:
     """All lines at once where they are sound, else one by one."""
-    if max(map(len, piece.split(b"\n"))) <= 1 << 12:  # longer ones are looked at one by one
+    if max(map(len, piece.split(b"\n")), default=0) <= 1 << 12:  # longer ones are looked at one by one
         try:
             return _DECODER.decode_lines(piece)
         except _REFUSED:
