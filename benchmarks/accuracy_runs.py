@@ -81,6 +81,11 @@ def _host(job: Scenario, draw: random.Random) -> tuple[int, ...]:
     return tuple(range(first, first + job.ranks_per_host))
 
 
+def _experts(job: Scenario, draw: random.Random) -> tuple[int, ...]:
+    """The same expert of each group."""
+    return tuple(range(draw.randrange(job.expert), job.ranks, job.expert))
+
+
 def _sisters(fault: Fault, job: Scenario) -> tuple[int, ...]:
     """hsdp: the group between hosts that the slow card is in."""
     return tuple(range(fault.ranks[0] % job.shard, job.ranks, job.shard))
@@ -114,14 +119,19 @@ RECIPES: Mapping[str, Recipe] = {
         lambda ns, job, draw: faults.heavy_stage(tuple(range(job.ranks - job.ranks // job.pipeline, job.ranks)), ns),
         STAGES,
     ),
+    "uneven experts": Recipe(
+        lambda ns, job, draw: faults.uneven_experts(_experts(job, draw), ns), {"expert": 4, "layer_bytes": 8_388_608}
+    ),
     "late compile": Recipe(lambda ns, job, draw: faults.late_compile(11 * ns)),
     "indexing loop": Recipe(lambda ns, job, draw: faults.indexing_loop(ns)),
     "tiny kernels": Recipe(lambda ns, job, draw: faults.tiny_kernels(ns)),
     "zero grad": Recipe(lambda ns, job, draw: faults.zero_grad(ns)),
     "single tensor": Recipe(lambda ns, job, draw: faults.single_tensor_optimizer(ns)),
     "fp32": Recipe(lambda ns, job, draw: faults.full_fp32(ns)),
+    "fp32 on V100": Recipe(lambda ns, job, draw: faults.no_tensor_cores(ns)),
     "unaligned": Recipe(lambda ns, job, draw: faults.unaligned_matmul(ns)),
     "profiler": Recipe(lambda ns, job, draw: faults.profiler(ns)),
+    "warm-up": Recipe(lambda ns, job, draw: faults.warm_up(10 * ns, until=draw.choice((3, 4))), sized=False),
     "full memory": Recipe(
         lambda ns, job, draw: faults.full_memory(draw.randrange(80 * GB, 84 * GB)), sized=False
     ),

@@ -21,13 +21,19 @@ TITLE = "Single-tensor optimizer"
 CALLS = 10  # a step (ours): a handful of updates by hand is no optimizer. After torch.profiler's OptimizerSingleTensorPattern
 
 
+def speaks(analysis: Analysis) -> bool:
+    """Whether there is such an optimizer, and so much idle time inside it that it is worth a finding."""
+    calls, many = analysis.cost_ns("single_tensor_calls"), analysis.cost_ns("many_tensor_calls")
+    return calls >= CALLS and many <= 0 and step_share(analysis, analysis.cost_ns("optimizer_idle_ns")) > SILENT
+
+
 def check(analysis: Analysis) -> Iterator[Finding]:
     """Report the gaps inside a single-tensor optimizer."""
     need_launches(analysis)
+    if not speaks(analysis):
+        return
     calls, many = analysis.cost_ns("single_tensor_calls"), analysis.cost_ns("many_tensor_calls")
     cost = analysis.cost_ns("optimizer_idle_ns")
-    if calls < CALLS or many > 0 or step_share(analysis, cost) <= SILENT:
-        return
     yield time_finding(
         analysis,
         message=(

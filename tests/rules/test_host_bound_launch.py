@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hand_made import FIRST, MS, STEP, US, Rank, findings, ranks, skipped
 
 
@@ -76,3 +77,18 @@ def test_gaps_before_tiny_kernels_are_priced_there_if_there_are_enough(tmp_path:
     assert findings(late(120), "host-bound-launch", tmp_path) == []
     (found,) = findings(late(90), "host-bound-launch", tmp_path)
     assert found.cost_ns == 90 * 20 * US + FIRST
+
+
+@pytest.mark.parametrize("operator", ["aten::addcdiv_", "aten::copy"])
+def test_gaps_inside_a_single_tensor_optimizer_are_priced_there(operator: str, tmp_path: Path) -> None:
+    def body(rank: Rank, _: int) -> None:
+        at = rank.begin + FIRST
+        rank.host("Optimizer.step#AdamW.step", at - 10 * US, at + 4 * MS, "user_annotation")
+        for _i in range(12):
+            rank.host(operator, at - 8 * US, at - 2 * US)
+            rank.kernel(at, at + 100 * US, asked=at - 6 * US)
+            at += 300 * US
+        rank.kernel(at, rank.begin + STEP, asked=at - 6 * US)
+
+    found = findings(ranks(1, body), "host-bound-launch", tmp_path)
+    assert len(found) == (operator == "aten::copy")  # which is none of an optimizer's in-place operators
