@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from measure import ROOT, Report, run, version_of
+from measure import Report, run, version_of
 
 RANKS = Path(__file__).with_name("collector_ranks.py")
 STEP_NS = 200_000_000  # the step that the hooks' target is a share of
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     steps, growth_steps = (80, 4_000) if args.quick else (args.steps, args.growth_steps)
     report = Report("collector", {"torch": version_of("torch"), "device": "none: gloo on the CPU"})
-    with tempfile.TemporaryDirectory(dir=ROOT / "benchmarks") as folder:
+    with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         imports(report)
         for parallel in ("ddp", "fsdp2"):
