@@ -6,8 +6,7 @@ this module loads no library.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as type checkers read it; importing `typing` takes longer than all of this module
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Mapping
