@@ -35,7 +35,7 @@ mnt opt var usr json unknown localhost node worker gpu cpu cuda torch step steps
 """
 _ORDINARY = frozenset(_WORDS.split())
 # Keys of a report whose values are rankscope's own words, whatever a folder is called.
-_KEYS = "rule kind severity cause unit method rank_source collective backend passed record window devices"
+_KEYS = "rule kind severity cause unit method rank_source collective backend passed record window devices stage state modes"
 _OWN = frozenset(_KEYS.split())
 
 
@@ -107,6 +107,9 @@ def sensitive(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     hosts = {clock.host for clock in diagnosis.clock if clock.host}
     paths = {diagnosis.run.path, *(file.path for file in diagnosis.run.files)}
     paths |= {file for other in diagnosis.other_runs for file in other.files}
+    if diagnosis.job is not None:
+        hosts |= {end.host for end in diagnosis.job.ends if end.host}
+        paths |= {end.path for end in diagnosis.job.ends}
     pieces = {piece for path in paths for piece in (path, *re.split(r"[\\/\s]+", path))}
     found = [("host", name) for host in hosts for name in (host, host.partition(".")[0])]
     found += [("path", piece) for piece in pieces - {name for _, name in found}]

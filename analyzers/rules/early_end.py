@@ -4,24 +4,27 @@ Why it matters: the others wait for it in their next collective, until a timeout
 errors are loud and say nothing of the cause.
 How it is measured: each process writes into its manifest how it ended. One that wrote nothing while others ended was
 killed (out of memory, `kill -9`, a lost host) or still stands somewhere; an exception names its kind. The first to end
-is named; what ended later mostly followed from it.
+is named; what ended later mostly followed from it. Where dumps of the flight recorder show a hang, that is the cause.
 What to do: read the log of the named rank around its last sign of life; for a killed one the kernel's log too (dmesg,
 out of memory) and the scheduler's.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.findings import CannotTell, Evidence, Finding
 from rankscope.analyzers.pulse.either import recording_of
+from rankscope.analyzers.pulse.hang import hang_of
 from rankscope.analyzers.pulse.job import rank_end
 from rankscope.analyzers.pulse.measured import RankEnd
 from rankscope.analyzers.quantities import duration, plural, spans
 
 TITLE = "Early end"
 FINISHED = "finished"
+_PLACE = re.compile(r"\[/[^\]\s]*\] ?")  # of PyTorch's own source, before the words
 SHOWN = 60  # characters of an ending in the evidence (ours): the file has the rest
 NAMED = 5  # other endings that the evidence lists (ours)
 READS = ("pulse",)
@@ -36,6 +39,9 @@ def check(analysis: Analysis) -> Iterator[Finding]:
         return
     if all(end.ended is None for end in ends) and not recording.missing_ranks:
         raise CannotTell("no rank has said how it ended: the job is running, or all of it was killed at once")
+    hang = hang_of(recording)
+    if hang is not None and hang.verdict.culprits:
+        raise CannotTell("the ranks ended for the hang that the rule `hang` names")
     first = _first(odd, ends)
     ranks = [first.rank] if first else list(recording.missing_ranks)
     yield Finding(
@@ -90,14 +96,14 @@ def _message(first: RankEnd | None, missing: Sequence[int], world_size: int) -> 
     after = f" after {plural(first.steps, 'step')}"
     if first.ended is None:
         return f"Rank {first.rank} stopped without a word{after}: killed, or lost with its host."
-    how = first.ended.removeprefix("exception: ")
+    how = _PLACE.sub("", first.ended.removeprefix("exception: "))
     if _asked(first):
         return f"Rank {first.rank} was ended by {first.ended}{after}."
     return f"Rank {first.rank} failed{after}: {how.rstrip('.')}."
 
 
 def _short(ended: str | None) -> str:
-    told = ended or "no word"
+    told = _PLACE.sub("", ended or "no word")
     return told if len(told) <= SHOWN else f"{told[: SHOWN - 3]}..."
 
 

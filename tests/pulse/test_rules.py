@@ -257,6 +257,24 @@ def test_the_rank_that_did_not_come_is_named_from_dumps_of_a_hang(tmp_path: Path
     assert diagnosis.verdict.startswith(found.message.rstrip("."))
 
 
+def test_whoever_a_hang_made_fail_is_not_the_one_to_name(tmp_path: Path) -> None:
+    timeout = ("exception: RuntimeError: [/x/pair.cc:5] Timed out waiting 20000ms", 40)
+    folders = Job(ranks=3, steps=12, manifest=ends(r0=timeout, r1=("signal 15", 50), r2=timeout)).write(tmp_path)
+    for rank, folder in enumerate(folders):
+        dump(folder, "signal" if rank == 1 else "exception", *((5, 4) if rank != 1 else (4, 4)))
+    diagnosis = diagnosed(tmp_path)
+    assert [(entry.rule, entry.ranks) for entry in diagnosis.findings if entry.ranks] == [("hang", [1])]
+    assert "hang" in inconclusive(tmp_path)["early-end"]
+
+
+def test_who_waits_for_a_rank_that_had_failed_is_not_hung(tmp_path: Path) -> None:
+    told = ends(r0=("exception: RuntimeError: peer closed", 50), r1=("exception: ValueError: x", 40), r2=("signal 15", 60))
+    folders = Job(ranks=3, steps=12, manifest=told).write(tmp_path)
+    for rank, folder in enumerate(folders):
+        dump(folder, "exception", *((5, 4) if rank != 1 else (4, 4)))
+    assert [(entry.rule, entry.ranks) for entry in diagnosed(tmp_path).findings if entry.ranks] == [("early-end", [1])]
+
+
 def test_what_was_pending_at_a_regular_end_is_no_hang(tmp_path: Path) -> None:
     for rank, folder in enumerate(Job(ranks=3, steps=12).write(tmp_path)):
         dump(folder, "stop", *((5, 4) if rank != 1 else (4, 4)))

@@ -14,10 +14,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from kineto_file import write
+from recorded import pulse
 from sample import EVERY, straggling
 
 from rankscope.analyzers.findings import Diagnosis
 from rankscope.reports.redaction import Redactor, sensitive
+from rankscope.reports.renderers.json import render
 from rankscope.ui import cli
 
 SALT = b"0123456789abcdef"
@@ -152,3 +154,12 @@ def test_a_folder_called_like_a_word_of_ours_breaks_nothing() -> None:
     hidden = Redactor(SALT, sensitive(diagnosis)).diagnosis(diagnosis)
     assert [f.severity for f in hidden.findings] == [f.severity for f in diagnosis.findings]
     assert [c.method for c in hidden.clock] == [c.method for c in diagnosis.clock]
+
+
+def test_hosts_of_a_run_directory_are_hashed() -> None:
+    diagnosis = pulse()
+    assert diagnosis.job is not None and "host-0" in render(diagnosis)
+    redactor = Redactor(SALT, sensitive(diagnosis))
+    hidden = render(redactor.diagnosis(diagnosis))
+    assert "host-0" not in hidden and '"stage": "forward"' in hidden
+    assert all(end.path.rpartition("/")[2] not in hidden for end in diagnosis.job.ends)
