@@ -19,6 +19,9 @@ from rankscope.analyzers.series.spikes import Floats, level, noise, spikes
 BEYOND: Final = 3.5
 LEAST_STEPS: Final = 7  # on either side: as many as the sign test of a finding needs
 LEAST_SHARE: Final = 0.03  # of the level; below it a change is not worth a word (ours)
+# of the steps on either side that lie on their side of the middle between the two levels: in a series that goes to and fro
+# between two levels half of them do
+LASTING_SHARE: Final = 0.6
 MOST_CHANGES: Final = 64
 
 
@@ -51,11 +54,17 @@ def changes(values: Floats) -> list[Change]:
     edges = [0, *(cut for cut, _ in cuts), len(series)]
     found = []
     for number, (cut, score) in enumerate(cuts):
-        before = float(np.median(series[edges[number] : cut]))
-        after = float(np.median(series[cut : edges[number + 2]]))
-        if before > 0 and abs(after / before - 1) >= LEAST_SHARE:
+        left, right = series[edges[number] : cut], series[cut : edges[number + 2]]
+        before, after = float(np.median(left)), float(np.median(right))
+        if before > 0 and abs(after / before - 1) >= LEAST_SHARE and _lasts(left, right, (before + after) / 2):
             found.append(Change(int(kept[cut]), before, after, score))
     return found
+
+
+def _lasts(left: Floats, right: Floats, middle: float) -> bool:
+    """Whether the sides are two levels, and not one series that goes to and fro."""
+    lower, upper = (left, right) if np.median(left) < np.median(right) else (right, left)
+    return bool(np.mean(lower < middle) >= LASTING_SHARE and np.mean(upper > middle) >= LASTING_SHARE)
 
 
 def _cuts(series: Floats, sigma: float) -> list[tuple[int, float]]:

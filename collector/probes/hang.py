@@ -17,9 +17,9 @@ from rankscope.collector.request import DUMP, Watch
 from rankscope.collector.run_dir import STAGES
 
 DEFAULT = True
-# a checkpoint or an evaluation takes some steps' time; ten and a minute are beyond most
+# ten steps are beyond most evaluations; a dump too many, at a long checkpoint, costs a tenth of a second beside the training
 STEPS: Final = 10
-FLOOR_S: Final = 60.0
+FLOOR_S: Final = 10.0  # who looks at a job that stands has a verdict after some seconds
 # the first steps compile
 FIRST_S: Final = 600.0
 LEARNT: Final = 5

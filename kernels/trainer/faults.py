@@ -156,8 +156,6 @@ class Faults:
     def before(self, step: int) -> None:
         """What happens on the host before the step."""
         self.step = step
-        if self.ms("slow-host"):
-            time.sleep(self.ms("slow-host") / 1e3)
         collecting = self.ms("gc")
         until = time.perf_counter() + collecting / 1e3
         while collecting and time.perf_counter() < until:
@@ -167,6 +165,10 @@ class Faults:
                 time.sleep(3600)
             if fault.name == "order-mismatch" and step == fault.start:
                 dist.all_reduce(torch.zeros(3))
+
+    def after(self) -> None:
+        """What happens on the host after the step's work."""
+        time.sleep(self.ms("slow-host") / 1e3)
 
     def length(self, length: int) -> int:
         """How much is used of sequences of this length."""

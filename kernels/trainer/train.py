@@ -99,6 +99,7 @@ class Training:
                 due = options.checkpoint_every and (step + 1) % options.checkpoint_every == 0
                 if self.checkpoints and (due or last):
                     self.checkpoints.save(step + 1, self.model, self.optimizer)
+                self.faults.after()
                 profile.log(loss=loss, grad_norm=norm, tokens=options.batch * options.length)
                 profile.step()
                 if last or (step + 1) % options.log_every == 0:

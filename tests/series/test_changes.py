@@ -63,6 +63,14 @@ def test_neighbours_that_resemble_each_other_are_not_taken_for_a_change() -> Non
     assert changes(100 * MS * (1 + 0.05 * draw)) == []
 
 
+@pytest.mark.parametrize("steps", [16, 17, 40, 101])
+def test_a_series_that_goes_to_and_fro_has_no_change(steps: int) -> None:
+    for seed in range(10):
+        times = noisy(steps, 0.01, seed)
+        times[::2] += 35 * MS
+        assert changes(times) == []
+
+
 def test_short_series_and_missing_steps_are_no_error() -> None:
     assert changes(np.empty(0)) == changes(np.full(5, MS)) == changes(np.full(50, np.nan)) == []
     times = noisy(400, 0.02)
