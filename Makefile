@@ -43,12 +43,14 @@ bench: $(READY) bench-hta
 	$(BIN)/python benchmarks/load.py --hta-python $(PEER)/bin/python
 	$(BIN)/python benchmarks/analysis.py
 	$(BIN)/python benchmarks/clock.py
+	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/collector.py
 
 bench-quick: $(READY)
 	$(BIN)/python benchmarks/load.py --quick
 	$(BIN)/python benchmarks/analysis.py --quick
 	$(BIN)/python benchmarks/clock.py --quick
+	$(BIN)/python benchmarks/accuracy.py --tuning --quick
 	$(BIN)/python benchmarks/collector.py --quick
 
 # HTA brings its own, large set of packages; it stays apart from ours

@@ -21,9 +21,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
 from accuracy_judged import Outcome, judge
-from accuracy_runs import RECORDED, Run, faulty, healthy, recorded_paths, spliced, spliced_healthy
+from accuracy_runs import MOST_RANKS, RECORDED, Run, faulty, healthy, recorded_paths, spliced, spliced_healthy
 from intervals import interval
 from measure import RESULTS, Report, environment
+
+from rankscope.simulator import Scenario
 
 # Frozen seeds are run once the rules are final, and not looked at before.
 SEEDS = {"tuning": 10_000, "frozen": 8_000_000}  # first seed of each column
@@ -36,11 +38,17 @@ PARTS: Sequence[tuple[Callable[[int], Run], float]] = (  # and how many of all r
 )
 
 
-def drawn(first: int, count: int) -> list[Run]:
-    """The runs of one column."""
+def drawn(first: int, count: int, most_ranks: int) -> list[Run]:
+    """The runs of one column, without those of more ranks."""
     here = all(recorded_paths(name) for name in RECORDED)
     parts = [(make, share) for make, share in PARTS if here or make in (healthy, faulty)]
-    return [make(first + i) for make, share in parts for i in range(max(1, round(count * share)))]
+    runs = [make(first + i) for make, share in parts for i in range(max(1, round(count * share)))]
+    return [run for run in runs if run.scenario is None or run.scenario.ranks <= most_ranks]
+
+
+def size(job: Scenario) -> int:
+    """What the time for a run grows with."""
+    return job.ranks * job.steps * job.layers * job.micro_batches
 
 
 def outcomes(runs: Sequence[Run], jobs: int) -> Iterator[Outcome]:
@@ -50,7 +58,7 @@ def outcomes(runs: Sequence[Run], jobs: int) -> Iterator[Outcome]:
         return
     with ProcessPoolExecutor(jobs) as pool:
         # the biggest first, so that no worker is left with one at the end
-        sized = sorted(runs, key=lambda run: -(run.scenario.ranks if run.scenario else 0))
+        sized = sorted(runs, key=lambda run: -size(run.scenario) if run.scenario else 0)
         for done in as_completed([pool.submit(judge, run) for run in sized]):
             yield done.result()
 
@@ -161,17 +169,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--frozen", action="store_true", help="only this column; the other stays as it was")
     parser.add_argument("--quick", action="store_true", help="a tenth of the runs; the results are not kept")
     parser.add_argument("--runs", type=int, default=HEALTHY + FAULTY, help="runs a column")
+    parser.add_argument("--most-ranks", type=int, help="leave bigger runs out; the results are not kept")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     args = parser.parse_args(arguments)
     asked = [column for column in SEEDS if getattr(args, column)] or list(SEEDS)
     count = args.runs // 10 if args.quick else args.runs
+    partly = args.quick or args.most_ranks is not None
     columns: dict[str, Any] = {}
     kept = RESULTS / "accuracy.json"
-    if kept.exists() and not args.quick:
+    if kept.exists() and not partly:
         columns = {k: v for k, v in json.loads(kept.read_text())["columns"].items() if k in SEEDS}
     report = Report("accuracy")
     for column in asked:
-        runs = drawn(SEEDS[column], count)
+        runs = drawn(SEEDS[column], count, args.most_ranks or MOST_RANKS)
         judged = shown(outcomes(runs, args.jobs), len(runs))
         columns[column] = {"first_seed": SEEDS[column], "runs": len(runs), "environment": environment()} | {
             "figures": figures(judged),
@@ -184,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             value = columns[column]["figures"]["shares"][what]["share"]
             report.target(f"{column} seeds: {what}", value if value is not None else 0.0, bound, unit="of runs")
     report.content["columns"] = columns
-    report.write(quick=args.quick)
+    report.write(quick=partly)
 
 
 if __name__ == "__main__":

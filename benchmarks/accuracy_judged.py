@@ -112,7 +112,7 @@ def _spliced(run: Run, folder: Path) -> Outcome:
         spliced = recorded.splice(Plant(run.plant, run.plant_rank, clock=clock))
     else:
         spliced = recorded.plant_share(run.plant, run.plant_rank, run.share)
-        share = min(spliced.lengthened_ns[step] / spliced.step_ns[step] for step in recorded.judged)
+        share = spliced.share
     spliced.write(folder)
     found, failed = diagnosed(folder)
     known = {(spoken.rule, spoken.ranks) for spoken in before}

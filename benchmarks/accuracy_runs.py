@@ -23,6 +23,8 @@ CORPUS = Path(os.environ.get("RANKSCOPE_CORPUS") or Path(__file__).parents[1] / 
 LEAST, MOST = 0.10, 0.40  # of the step
 FEWEST_RANKS, MOST_RANKS, RARE = 8, 256, 2.2  # above 1 big runs are rarer than log-uniform, which they must be for time
 
+# Tensor ranks divide a layer's parameters, and the activations that they exchange lie open.
+DIVIDED: Mapping[str, Any] = {"layer_bytes": 4_194_304, "activation_bytes": 2_097_152}
 # Ways of parallelising, with their weights. The numbers keep a healthy run's losses below what rules speak at.
 WAYS: Sequence[tuple[int, Mapping[str, Any]]] = (
     (6, {}),
@@ -33,13 +35,13 @@ WAYS: Sequence[tuple[int, Mapping[str, Any]]] = (
     (4, {"sharding": "fsdp"}),
     (2, {"sharding": "fsdp", "prefetch": 2, "micro_batches": 2}),
     (4, {"sharding": "hsdp"}),
-    (1, {"tensor": 8}),
-    (1, {"tensor": 8, "sequence_parallel": True}),
-    (1, {"tensor": 2}),
-    (1, {"tensor": 2, "sharding": "fsdp", "sequence_parallel": True}),
-    (1, {"tensor": 2, "sharding": "hsdp"}),
+    (1, {"tensor": 8, **DIVIDED}),
+    (1, {"tensor": 8, **DIVIDED, "sequence_parallel": True}),
+    (1, {"tensor": 2, **DIVIDED}),
+    (1, {"tensor": 2, **DIVIDED, "sharding": "fsdp", "sequence_parallel": True}),
+    (1, {"tensor": 2, **DIVIDED, "sharding": "hsdp"}),
     (1, {"pipeline": 4, "micro_batches": 4}),
-    (1, {"tensor": 2, "pipeline": 2, "micro_batches": 2}),
+    (1, {"tensor": 2, **DIVIDED, "pipeline": 2, "micro_batches": 2}),
     (1, {"expert": 8, "layer_bytes": 8_388_608}),
     (1, {"expert": 4, "layer_bytes": 8_388_608}),
 )

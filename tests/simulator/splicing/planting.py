@@ -45,8 +45,18 @@ class Spliced:
     waits: Waits
     added_ns: dict[int, int]  # by moment: what was added there
     times_ns: list[int]  # of the graph's moments
-    lengthened_ns: dict[int, int]  # by step, median over ranks
-    step_ns: dict[int, int]  # by step, as it is now, median over ranks
+    lengthened_ns: dict[int, int]  # by judged step, median over ranks
+    step_ns: dict[int, int]  # by judged step, as it is now, median over ranks
+
+    @property
+    def typical_ns(self) -> float:
+        """The step as it is now: median over the judged steps."""
+        return median(self.step_ns.values())
+
+    @property
+    def share(self) -> float:
+        """How much longer every judged step is at least, as a share of the typical one."""
+        return min(self.lengthened_ns.values()) / self.typical_ns
 
     def write(self, folder: Path) -> None:
         """Write each rank's file, under its own name but never compressed."""
@@ -72,6 +82,7 @@ class Spliceable:
         added = self._added(plant) if plant else {}
         times = retimed(self.waits.graph, self.order, added)
         now = self._steps(times)
+        now = {step: now[step] for step in self.judged}
         longer = {step: now[step] - self.recorded_steps[step] for step in now}
         return Spliced(self.run, plant, self.waits, added, times, longer, now)
 
@@ -80,16 +91,16 @@ class Spliceable:
         return all(self._places(kind, rank, step) for step in self.run.ranks[rank].steps)
 
     def plant_share(self, kind: PlantKind, rank: int, share: float) -> Spliced:
-        """Plant as much in each step as takes this share of every judged step, as it is then: what slack hides, too."""
-        steps = self.run.ranks[rank].steps
-        asked = {step: share / (1 - share) * self.recorded_steps[step] for step in self.judged}
-        amount = max(asked.values())
+        """Plant as much in each step as makes `Spliced.share` this: what slack hides, too."""
+        amount = 0.0
+        spliced = self.splice()
         for _ in range(ROUNDS):
-            spliced = self.splice(Plant(kind, rank, dict.fromkeys(steps, round(amount))))
-            missing = max(asked[step] - spliced.lengthened_ns[step] for step in asked)
-            if abs(missing) <= CLOSE * max(asked.values()):
+            missing = share - spliced.share
+            if abs(missing) <= CLOSE * share:
                 break
-            amount += missing
+            amount += missing / (1 - share) * spliced.typical_ns
+            amounts = dict.fromkeys(self.run.ranks[rank].steps, round(amount))
+            spliced = self.splice(Plant(kind, rank, amounts))
         return spliced
 
     @property

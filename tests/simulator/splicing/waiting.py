@@ -77,19 +77,19 @@ def _device(graph: Graph, lane: Lane) -> None:
 
 
 def _end(graph: Graph, lanes: dict[int, Lane], member: tuple[int, int], slot: list[tuple[int, int]] | None) -> None:
-    """Work ends its duration after its begin; a collective after the last arrival that came before its end."""
+    """Work ends its duration after its begin; a collective after the last arrival, and begin, that came before its end."""
     lane = lanes[member[0]]
     begin, end = lane.begins[member[1]], lane.ends[member[1]]
     if slot is None:
         graph.follow(end, begin)
         return
     at = graph.recorded_ns
-    arrived = [arrival(lanes[rank], event) for rank, event in slot]
-    before = [moment for moment in arrived if at[moment] <= at[end]]
-    transfer = at[end] - max(at[moment] for moment in before)
-    for moment in before:
-        graph.follow(end, moment, transfer)
-    graph.follow(end, begin, transfer if lane.file.has_device else 0)
+    met = [(lanes[rank], event) for rank, event in slot]
+    for moments in ([arrival(*one) for one in met], [other.begins[event] for other, event in met]):
+        before = [moment for moment in moments if at[moment] <= at[end]]
+        transfer = at[end] - max(at[moment] for moment in before)
+        for moment in before:
+            graph.follow(end, moment, transfer)
 
 
 # ---- hosts
