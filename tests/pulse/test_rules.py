@@ -281,6 +281,16 @@ def test_what_was_pending_at_a_regular_end_is_no_hang(tmp_path: Path) -> None:
     assert finding(tmp_path, "hang") is None
 
 
+@pytest.mark.parametrize("over", [True, False], ids=["passed", "stands"])
+def test_a_stall_after_which_the_training_went_on_is_no_hang(over: bool, tmp_path: Path) -> None:
+    for rank, folder in enumerate(Job(ranks=3, steps=12).write(tmp_path)):
+        dump(folder, "hang", *((5, 4) if rank != 1 else (4, 4)))
+        append(folder, "events.jsonl", {"kind": "stall", "unix_ns": 5, "step": 7, "seconds": 11.0})
+        if over:
+            append(folder, "events.jsonl", {"kind": "stall_over", "unix_ns": 9, "step": 7, "of_step": 7, "seconds": 30.0})
+    assert (finding(tmp_path, "hang") is None) is over
+
+
 def test_a_dump_cut_off_by_a_kill_is_named(tmp_path: Path) -> None:
     folders = Job(ranks=2, steps=12).write(tmp_path)
     (folders[1] / "flight_recorder-hang.json").write_text('{"version": "2.10", "entr')
