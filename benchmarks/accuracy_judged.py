@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from accuracy_runs import LEAST, RECORDED, Run, recorded_paths
 
 import rankscope
 from rankscope.analyzers.findings import Finding
-from rankscope.simulator import simulate
+from rankscope.simulator import Simulation, simulate
 from rankscope.simulator.splicing import Clock, Plant, PlantKind, RecordedRun, Spliceable
 
 
@@ -27,7 +27,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was found in a run. `share`: what the fault takes of the step; None where it has no such size."""
+    """What was found in a run. `share`: what of the step it is longer by; None where the fault has no such size."""
 
     run: Run
     found: tuple[Spoken, ...]
@@ -94,12 +94,16 @@ def _simulated(run: Run, folder: Path) -> Outcome:
     simulation.write(folder)
     share = None
     if run.share:
-        (fault,) = run.scenario.faults
-        windows = simulation.truth.windows
-        wall = sum(window.end_ns - window.begin_ns for window in windows) / run.scenario.ranks / run.scenario.steps
-        share = fault.amount_ns / fault.every / wall
+        wall = wall_ns(simulation)
+        share = 1 - wall_ns(simulate(replace(run.scenario, faults=()))) / wall  # the same noise, without the fault
     found, failed = diagnosed(folder)
     return Outcome(run, found, share, failed)
+
+
+def wall_ns(simulation: Simulation) -> float:
+    """The mean step."""
+    windows = simulation.truth.windows
+    return sum(window.end_ns - window.begin_ns for window in windows) / len(windows)
 
 
 def _spliced(run: Run, folder: Path) -> Outcome:
