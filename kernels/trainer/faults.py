@@ -172,7 +172,8 @@ class Faults:
 
     def length(self, length: int) -> int:
         """How much is used of sequences of this length."""
-        return length - 1 - self.step % (length // 2) if self.has("recompilation") else length
+        changing = any(fault.name == "recompilation" and fault.hits(self.step) for fault in self.mine)
+        return length - 1 - self.step % (length // 2) if changing else length
 
     def _slow(self, operator: Callable[[Tensor, float], Tensor], name: str, x: Tensor) -> Tensor:
         ms = self.ms(name)

@@ -87,7 +87,7 @@ def share(model: nn.Module, options: Options, place: Layout, device: torch.devic
         if options.recompute:
             block = checkpoint_wrapper(block)
         if options.compile:
-            block.compile()
+            block.compile(dynamic=False)  # sequences are all of one length
         blocks[name] = block
     if data is None:
         return model
