@@ -9,11 +9,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .PHONY: help demo test fuzz lint bench bench-quick bench-hta package clean
 
 help:
-	@echo "make demo       simulate an 8-rank run with a slow rank and report it (demo/report.html)"
+	@echo "make demo       train a small model on 4 CPU ranks, one of them slow, and report it (demo/report.html)"
 	@echo "make test       lint, types, import contracts and all tests"
 	@echo "make fuzz       2,000 damaged files instead of the 300 of make test; needs about ten minutes"
 	@echo "make lint       the first three only"
-	@echo "make bench      load and analysis benchmarks, against HTA; needs about an hour and 5 GB of disk"
+	@echo "make bench      load and analysis benchmarks, against HTA; needs about three hours and 5 GB of disk"
 	@echo "make package    build wheel and sdist, install the wheel elsewhere and run its demo"
 	@echo "make clean      remove all that the other targets made"
 
@@ -26,7 +26,7 @@ $(READY): pyproject.toml
 	@touch $@
 
 demo: $(READY)
-	$(BIN)/rankscope demo -o demo
+	$(BIN)/rankscope demo --train -o demo
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -45,6 +45,11 @@ bench: $(READY) bench-hta
 	$(BIN)/python benchmarks/clock.py
 	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/collector.py
+	$(BIN)/python benchmarks/windows.py
+	$(BIN)/python benchmarks/hidden_rank.py
+	$(BIN)/python benchmarks/trainer_faults.py
+	$(BIN)/python benchmarks/pulse.py
+	$(BIN)/python benchmarks/series.py
 
 bench-quick: $(READY)
 	$(BIN)/python benchmarks/load.py --quick

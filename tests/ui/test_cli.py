@@ -420,3 +420,11 @@ def test_a_script_without_a_main_guard_may_use_workers(traces: Path, tmp_path: P
         env=os.environ | {"PYTHONPATH": str(root)},
     )  # fmt: skip
     assert done.stdout == "[0, 1]\n", done.stderr
+
+
+def test_the_demo_trains_here_and_names_the_planted_rank(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch", reason="torch is not installed (extra `train`)")
+    assert status("demo", "--train", "-o", tmp_path / "demo", "--fault", "slow-forward:rank=2,ms=400") == 0
+    out, err = capfd.readouterr()
+    assert "Straggler rank: rank 2" in out and str(tmp_path / "demo/report.html") in err
+    assert status("demo", "--train", "-o", tmp_path / "other", "--fault", "no-such-fault") == 2
