@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-import recorded
+import sample_recording as recorded
 
 from rankscope.analyzers.findings import (
     Diagnosis,

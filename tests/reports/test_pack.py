@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from kineto_file import write
-from recorded import pulse
 from sample import EVERY, straggling
+from sample_recording import pulse
 
 from rankscope.analyzers.findings import Diagnosis
 from rankscope.reports.redaction import Redactor, sensitive
