@@ -22,6 +22,7 @@ from rankscope.analyzers.intervals import Bools, Ints
 from rankscope.analyzers.measured import GroupTraffic, Row
 from rankscope.analyzers.one_rank.rank_record import RankRecord
 from rankscope.analyzers.one_rank.row_times import STEP, Exemplars, RowTimes
+from rankscope.analyzers.pulse.host_clocks import pings_of
 from rankscope.analyzers.pulse.recorded import Recorded
 
 Floats = npt.NDArray[np.float64]
@@ -63,7 +64,7 @@ class Analysis(Recorded):
     @cached_property
     def matches(self) -> Matches:
         """Collectives matched across ranks, and the clocks."""
-        return match_collectives(self.ranks, self.records)
+        return match_collectives(self.ranks, self.records, pings_of(self.run))
 
     @cached_property
     def splits(self) -> Splits:

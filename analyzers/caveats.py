@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Final
 
 from rankscope.analyzers.analysis import Analysis
-from rankscope.analyzers.quantities import count, plural, spans
+from rankscope.analyzers.quantities import count, duration, plural, ranks, spans
 from rankscope.analyzers.run import LoadedRank
 
 _DAMAGE: Final = {
@@ -28,6 +28,7 @@ def caveats(analysis: Analysis) -> list[str]:
     found += analysis.matches.warnings
     found += _of_matching(analysis)
     found += _of_clocks(analysis)
+    found += _of_pings(analysis)
     return found
 
 
@@ -108,3 +109,14 @@ def _of_clocks(analysis: Analysis) -> Iterator[str]:
                 f"Ranks {spans(ranks)} carry one host name, but their collectives do not overlap in time: are these several "
                 "machines of one name? Waits between them cannot be trusted"
             )
+
+
+def _of_pings(analysis: Analysis) -> Iterator[str]:
+    """Pings and collectives measure the same clocks; where they disagree beyond what either leaves open, one is wrong."""
+    clocks = analysis.matches.clocks
+    for wrong in clocks.contradicted:
+        who = ranks(analysis.ranks[lane] for lane, at in enumerate(clocks.host_of) if at == wrong.host)
+        yield (
+            f"Pings put the clock of {who} {duration(wrong.by_ns)} from where ends of collectives put it: they are left "
+            "out, and no smaller difference to other hosts is believed"
+        )

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rankscope.analyzers.across_ranks.clock import Clocks
 from rankscope.analyzers.analysis import Analysis
 from rankscope.analyzers.caveats import caveats
+from rankscope.analyzers.clock_report import clock_report
 from rankscope.analyzers.coverage import coverage
 from rankscope.analyzers.findings import (
     SEVERITIES,
@@ -25,7 +25,7 @@ from rankscope.analyzers.findings import (
     SkippedRule,
 )
 from rankscope.analyzers.intervals import Ints
-from rankscope.analyzers.measured import ClockFit, CollectivesReport, FileReport, KernelTotal, RunFacts, WaitedFor
+from rankscope.analyzers.measured import CollectivesReport, FileReport, KernelTotal, RunFacts, WaitedFor
 from rankscope.analyzers.one_rank import kernel_kind
 from rankscope.analyzers.one_rank.row_times import KernelTotals
 from rankscope.analyzers.pulse.collector import collector_report
@@ -223,30 +223,6 @@ def _dependency(analysis: Analysis) -> list[int]:
             if len(p.piece_start)
         ]
         result.append(sum(lengths))
-    return result
-
-
-def clock_report(analysis: Analysis) -> list[ClockFit]:
-    """Each rank's clock against the lowest rank's."""
-    clocks: Clocks = analysis.matches.clocks
-    loose = {int(lane) for lane in analysis.matches.pool.lane[analysis.splits.clock_free]}
-    result = []
-    for lane, loaded in enumerate(analysis.run.ranks):
-        clock, method = clocks.hosts[clocks.host_of[lane]], clocks.method[lane]
-        known = method != "not_identifiable"
-        if not known and lane in loose:
-            method = "clock_free"
-        result.append(
-            ClockFit(
-                rank=loaded.rank,
-                host=loaded.record.meta.host,
-                offset_ns=clock.offset_ns if known else None,
-                drift_ppb=clock.drift * 1e9 if known and clock.fitted and clock.drift_told else None,
-                residual_ns=clock.residual_ns if known else None,
-                method=method,
-                origin_ns=clock.origin_ns if known and clock.fitted else None,
-            )
-        )
     return result
 
 

@@ -105,3 +105,31 @@ def append(folder: Path, name: str, *records: Mapping[str, Any]) -> None:
     """Append lines to a file of a rank's folder."""
     with (folder / name).open("a") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Rounds of pings that one host asked of rank 0's, a minute apart: its clock is `ahead_ns` when they begin, and drifts."""
+
+    ahead_ns: int = 0
+    drift: float = 0.0
+    rounds: int = 20
+    every_ns: int = 60 * 10**9
+    there_ns: int = 50_000  # the ping's way, and the answer's
+    back_ns: int = 50_000
+    lost: tuple[int, ...] = ()
+    begin_ns: int = BEGIN
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines of `clock.jsonl`."""
+        found = []
+        for number in range(self.rounds):
+            true = self.begin_ns + number * self.every_ns
+            ahead = self.ahead_ns + round(self.drift * (true - self.begin_ns))
+            if number not in self.lost:
+                found.append({
+                    "unix_ns": true + ahead + self.there_ns + self.back_ns, "ahead_least_ns": ahead - self.there_ns,
+                    "ahead_most_ns": ahead + self.back_ns, "round_trip_ns": self.there_ns + self.back_ns, "pings": 16,
+                    "peer_rank": 0, "peer_host": "host-0",
+                })  # fmt: skip
+        return found

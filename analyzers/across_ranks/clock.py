@@ -24,8 +24,16 @@ class HostClock:
     drift: float  # nanoseconds a nanosecond
     origin_ns: int
     residual_ns: int
-    fitted: bool  # from ends; False for a reference
+    fitted: bool  # from ends or pings; False for a reference
     drift_told: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Pings say that a host's clock is so far from where ends say it is, beyond what either leaves open."""
+
+    host: int
+    by_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,7 @@ class Clocks:
     hosts: tuple[HostClock, ...]
     method: tuple[str, ...]  # lane -> method
     apart_ns: Ints = field(compare=False)
+    contradicted: tuple[Contradiction, ...] = ()
 
     def common(self, lane: Ints, times: Ints) -> Ints:
         """Own times to common times, within each component."""

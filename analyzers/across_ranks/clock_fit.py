@@ -1,4 +1,4 @@
-"""Fits every host's clock to the ends of symmetric collectives (docs/accounting.md, section 6).
+"""Fits every host's clock to the ends of symmetric collectives, and to pings (docs/accounting.md, section 6).
 
 A symmetric collective (all-reduce, all-gather, reduce-scatter, all-to-all) ends on all its ranks together, whatever
 their clocks say. Hosts that share enough of them, directly or over others, are one component and fitted together.
@@ -12,10 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from rankscope.analyzers.across_ranks.clock import Clocks, End, HostClock
+from rankscope.analyzers.across_ranks.clock import Clocks, Contradiction, End, HostClock
 from rankscope.analyzers.across_ranks.clock_residual import apart_ns
-from rankscope.analyzers.across_ranks.common_ends import EndFit, Ends, solve
+from rankscope.analyzers.across_ranks.common_ends import Ends, solve
 from rankscope.analyzers.across_ranks.host_links import components, rough_offsets
+from rankscope.analyzers.across_ranks.ping_fit import Fitted, ping_lines, with_pings
+from rankscope.analyzers.across_ranks.pings import HubPings
 from rankscope.analyzers.intervals import Ints, Spans
 
 SYMMETRIC: Final = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
@@ -26,27 +28,45 @@ TOLD_NS_PER_S: Final = 25_000.0  # (ours) a drift is stated where its standard e
 MOST_ENDS: Final = 1_000  # (ours) of one set of ranks: more narrow the fit below a thirtieth of the jitter, and cost
 
 
-def fit_clocks(lane_hosts: Sequence[str | None], ends: Sequence[End], spans: Spans | None = None) -> Clocks:
+def fit_clocks(
+    lane_hosts: Sequence[str | None], ends: Sequence[End], spans: Spans | None = None, pings: HubPings | None = None
+) -> Clocks:
     """Fit every host's clock.
 
     `lane_hosts[i]`: host (with base) of lane i, None unknown: then the rank is its own host at first. `spans`: the time
-    by its own clock in which each lane is compared with others; without it that from its first end to its last.
+    by its own clock in which each lane is compared with others; without it that from its first end to its last. `pings`:
+    of hosts with one of them, whether or not a lane is there.
     Cost: linear in ends, quadratic in hosts.
     """
     labels = [host if host is not None else f"\0lane {i}" for i, host in enumerate(lane_hosts)]
+    if pings is not None and pings.hub is None:
+        labels.append("\0hub")
     order = {label: i for i, label in enumerate(dict.fromkeys(labels))}
-    host_of = [order[label] for label in labels]
-    flat = _flat(np.array(host_of, np.int64), ends, len(order))
-    component, shared = components(flat.common, flat.host, len(order))
+    host_of = [order[label] for label in labels[: len(lane_hosts)]]
+    fitted = _by_ends(host_of, ends, spans, len(order))
+    contradicted: list[Contradiction] = []
+    if pings is not None:
+        hub = order["\0hub"] if pings.hub is None else host_of[pings.hub]
+        seen = _host_spans(fitted.flat, host_of, spans)
+        lines = ping_lines(pings, host_of, hub, seen)
+        if lines:
+            fitted, contradicted = with_pings(fitted, lines, hub, seen)
+    clocks = _clocks(fitted)
+    met = replace(fitted.flat, own=fitted.fit.met)
+    merged = _merge_unknown(lane_hosts, host_of, clocks, _host_spans(met, [], None))
+    methods = tuple(_method(lane, host_of, clocks, merged, fitted.by_ends) for lane in range(len(lane_hosts)))
+    return Clocks(tuple(host_of), tuple(clocks), methods, fitted.apart, tuple(contradicted))
+
+
+def _by_ends(host_of: Sequence[int], ends: Sequence[End], spans: Spans | None, hosts: int) -> Fitted:
+    flat = _flat(np.array(host_of, np.int64), ends, hosts)
+    component, shared = components(flat.common, flat.host, hosts)
     flat = _across_hosts(flat, component)
     rough = rough_offsets(flat.common, flat.host, flat.own, component, shared)
-    fit = solve(flat, rough, component != np.arange(flat.hosts))
-    flat = replace(flat, own=fit.met)
-    apart = apart_ns(flat, fit, component, rough, _host_spans(flat, host_of, spans))
-    clocks = _clocks(fit, component, rough, apart)
-    merged = _merge_unknown(lane_hosts, host_of, clocks, _host_spans(flat, [], None))
-    methods = tuple(_method(lane, host_of, clocks, merged) for lane in range(len(labels)))
-    return Clocks(tuple(host_of), tuple(clocks), methods, apart)
+    fit = solve(flat, rough, component != np.arange(hosts))
+    met = replace(flat, own=fit.met)
+    apart = apart_ns(met, fit, component, rough, _host_spans(met, host_of, spans))
+    return Fitted(flat, component, component, rough, fit, apart)
 
 
 def _flat(host_of: Ints, ends: Sequence[End], hosts: int) -> Ends:
@@ -85,7 +105,7 @@ def _across_hosts(flat: Ends, component: Ints) -> Ends:
 
 
 def _host_spans(flat: Ends, host_of: Sequence[int], spans: Spans | None) -> Spans:
-    """When each host is compared with others, by its own clock."""
+    """When each host is compared with others, by its own clock; 0 to 0 where it never is."""
     first, last = np.full(flat.hosts, np.iinfo(np.int64).max), np.full(flat.hosts, np.iinfo(np.int64).min)
     np.minimum.at(first, flat.host, flat.own)
     np.maximum.at(last, flat.host, flat.own)
@@ -95,16 +115,16 @@ def _host_spans(flat: Ends, host_of: Sequence[int], spans: Spans | None) -> Span
     return Spans(np.where(first <= last, first, 0), np.where(first <= last, last, 0))
 
 
-def _clocks(fit: EndFit, component: Ints, rough: Ints, apart: Ints) -> list[HostClock]:
-    n = len(component)
+def _clocks(fitted: Fitted) -> list[HostClock]:
+    fit, component, n = fitted.fit, fitted.component, len(fitted.component)
     error = np.sqrt(np.diag(fit.covariance)[n:])
     return [
         HostClock(
             component=int(component[h]),
-            offset_ns=int(rough[h]) + round(float(fit.offset[h])),
+            offset_ns=int(fitted.rough[h]) + round(float(fit.offset[h])),
             drift=float(fit.drift[h]) / 1e9,
             origin_ns=int(fit.origin[h]),
-            residual_ns=int(apart[h, component[h]]),
+            residual_ns=int(fitted.apart[h, component[h]]),
             fitted=int(component[h]) != h,
             drift_told=bool(error[h] < TOLD_NS_PER_S),
         )
@@ -128,11 +148,13 @@ def _merge_unknown(
     return merged
 
 
-def _method(lane: int, host_of: Sequence[int], clocks: Sequence[HostClock], merged: set[int]) -> str:
+def _method(
+    lane: int, host_of: Sequence[int], clocks: Sequence[HostClock], merged: set[int], by_ends: Ints
+) -> str:
     host, clock = host_of[lane], clocks[host_of[lane]]
     if clock.component != clocks[host_of[0]].component:
         return "not_identifiable"
     if clock.fitted:
-        return "ends"
+        return "ends" if by_ends[host] == by_ends[clock.component] else "pings"
     shared = host in merged or host_of.count(host) > 1 or (lane == 0 and len(merged) > 0)
     return "shared_clock" if shared else "reference"

@@ -12,12 +12,12 @@ from rankscope.analyzers.intervals import Ints, Spans
 CLOSING_ENDS: Final = 10  # (ours) with fewer, the median of a set of ranks is jitter itself
 
 
-def apart_ns(flat: Ends, fit: EndFit, component: Ints, rough: Ints, spans: Spans) -> Ints:
+def apart_ns(flat: Ends, fit: EndFit, component: Ints, rough: Ints, spans: Spans, between: Floats | float = 0.0) -> Ints:
     """What the common times of two hosts may be off by: the largest of the ends' deviation on either, how badly its sets
     of ranks close, and the fit's 95 % interval at the ends of the time that both are seen in. `spans[host]`: when it is
-    seen, by its own clock. Result: [host, host], 0 across components.
+    seen, by its own clock; `between[host]`: |pings - ends|. Result: [host, host], 0 across components.
     """
-    beyond = np.maximum(_deviations(flat, fit, component), _closures(flat, fit))
+    beyond = np.maximum(np.maximum(_deviations(flat, fit, component), _closures(flat, fit)), between)
     first, last, middle = spans.start - rough, spans.end - rough, fit.origin - rough
     begin = np.maximum(first[:, None], first[None, :])
     end = np.maximum(np.minimum(last[:, None], last[None, :]), begin)

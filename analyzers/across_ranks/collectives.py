@@ -11,6 +11,7 @@ import numpy as np
 from rankscope.analyzers.across_ranks.alignment import align
 from rankscope.analyzers.across_ranks.clock import Clocks, End
 from rankscope.analyzers.across_ranks.clock_fit import SYMMETRIC, fit_clocks
+from rankscope.analyzers.across_ranks.pings import HubPings
 from rankscope.analyzers.across_ranks.pool import Pool, gather
 from rankscope.analyzers.intervals import Bools, Ints, Spans
 from rankscope.analyzers.one_rank.rank_record import RankRecord
@@ -46,8 +47,10 @@ class Matches:
         return int(self.pool.matchable.sum()) - sum(len(m.records) for m in self.found)
 
 
-def match_collectives(ranks: Sequence[int], records: Sequence[RankRecord]) -> Matches:
-    """Match what the ranks' files recorded. `ranks[i]` is the rank of `records[i]`, ascending."""
+def match_collectives(
+    ranks: Sequence[int], records: Sequence[RankRecord], pings: HubPings | None = None
+) -> Matches:
+    """Match what the ranks' files recorded. `ranks[i]` is the rank of `records[i]`, ascending; `pings`: between hosts."""
     pool = gather(ranks, records)
     taken = ~pool.matchable
     found = _point_to_point(pool, taken) + _by_sequence(pool, taken)
@@ -55,9 +58,9 @@ def match_collectives(ranks: Sequence[int], records: Sequence[RankRecord]) -> Ma
     compared = _compared(pool)
     clocks = fit_clocks(hosts, _ends(pool, found), compared)
     aligned, margin, warnings = _by_alignment(pool, taken, clocks)
-    if aligned:
-        found += aligned
-        clocks = fit_clocks(hosts, _ends(pool, found), compared)
+    found += aligned
+    if aligned or pings is not None:
+        clocks = fit_clocks(hosts, _ends(pool, found), compared, pings)
     begin = clocks.common(pool.lane, pool.start)
     found.sort(key=lambda m: (int(begin[m.records].min()), int(m.records[0])))
     return Matches(pool, found, clocks, margin, warnings)

@@ -7,7 +7,7 @@ near 0, and the covariance says what that may cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,6 +41,17 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True)
+class PingRows:
+    """What pings of one host measured: at `own`, by its clock, `ahead` of the hub's, ns; `deviation`: standard, ns."""
+
+    host: int
+    hub: int
+    own: Ints
+    ahead: Ints
+    deviation: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class EndFit:
     """Per host: offset beyond the rough one (ns), drift (ns a second) and from when it counts; their covariance."""
 
@@ -53,13 +64,14 @@ class EndFit:
     met: Ints  # when each collective ended by each host's clock, jitter apart
 
 
-def solve(flat: Ends, rough: Ints, free: Bools) -> EndFit:
+def solve(flat: Ends, rough: Ints, free: Bools, pings: Sequence[PingRows] = ()) -> EndFit:
     """Iteratively reweighted least squares, each collective's common end eliminated.
 
     `rough[host]`: offsets to begin with, ns; `free`: hosts to fit, the others being references. Cost of a round: linear
     in ends, and common ends x hosts squared.
     """
-    y, origin = _beyond(flat, rough), _origins(flat)
+    y, origin = _beyond(flat, rough), _origins(flat, pings)
+    prior, toward = _known(pings, rough, origin)
     columns = np.flatnonzero(np.concatenate((free, free)))
     shrunk = _shrunk(flat, len(columns))
     unknown = np.zeros(2 * flat.hosts)
@@ -72,12 +84,13 @@ def solve(flat: Ends, rough: Ints, free: Bools) -> EndFit:
         weight = np.minimum(1.0, HUBER * scale / np.maximum(standard, LEAST_NS))
         normal, right = _normal(flat, x, y, weight)
         before, unknown = unknown, np.zeros(2 * flat.hosts)
-        unknown[columns] = np.linalg.solve(_with_prior(normal, scale)[np.ix_(columns, columns)], right[columns])
+        whole, right = normal + scale**2 * prior, right + scale**2 * toward
+        unknown[columns] = np.linalg.solve(whole[np.ix_(columns, columns)], right[columns])
         left = y - unknown[flat.host] - unknown[flat.hosts + flat.host] * x
         left = left - (_per_common(flat, weight * left) / _per_common(flat, weight))[flat.common]
         if np.abs(unknown - before).max(initial=0.0) < LEAST_NS / 10:
             break
-    covariance, freedom = _covariance(flat, x, left, scale, columns)
+    covariance, freedom = _covariance(flat, x, left, scale, columns, prior)
     deviation = shrunk * left / np.sqrt(1 - _leverage(flat, np.ones(len(y))))
     met = flat.own - np.rint(left).astype(np.int64)
     return EndFit(unknown[: flat.hosts], unknown[flat.hosts :], origin, covariance, freedom, deviation, met)
@@ -121,27 +134,42 @@ def _normal(flat: Ends, x: Floats, y: Floats, weight: Floats) -> tuple[Floats, F
     return own - scaled.T @ z, right
 
 
-def _with_prior(normal: Floats, scale: float) -> Floats:
-    drifts = np.arange(len(normal)) >= len(normal) // 2
-    return normal + np.diag(drifts * (scale / DRIFT_NS_PER_S) ** 2)
+def _known(pings: Sequence[PingRows], rough: Ints, origin: Ints) -> tuple[Floats, Floats]:
+    """What is known beside the ends, as normal equations in 1/ns²: how far clocks drift, and what pings measured."""
+    n = len(rough)
+    normal, right = np.diag(np.repeat([0.0, DRIFT_NS_PER_S**-2], n)), np.zeros(2 * n)
+    for p in pings:
+        at = np.array([p.host, p.hub, n + p.host, n + p.hub])
+        x = (p.own - origin[p.host]) / 1e9
+        hub_x = (p.own - p.ahead - origin[p.hub]) / 1e9
+        row = np.stack((np.ones(len(x)), -np.ones(len(x)), x, -hub_x), axis=1) / p.deviation[:, None]
+        beyond = (p.ahead - (int(rough[p.host]) - int(rough[p.hub]))).astype(np.float64) / p.deviation
+        normal[np.ix_(at, at)] += row.T @ row
+        right[at] += row.T @ beyond
+    return normal, right
 
 
-def _covariance(flat: Ends, x: Floats, left: Floats, scale: float, columns: Ints) -> tuple[Floats, float]:
+def _covariance(
+    flat: Ends, x: Floats, left: Floats, scale: float, columns: Ints, prior: Floats
+) -> tuple[Floats, float]:
     """Covariance of offsets and drifts, in ns and ns a second, and the degrees of freedom it rests on."""
     found = np.zeros((2 * flat.hosts, 2 * flat.hosts))
     if not len(columns):
         return found, 1.0
+    among = np.ix_(columns, columns)
+    if not len(left):  # what is known of pings is no estimate
+        found[among] = np.linalg.inv(prior[among])
+        return found, np.inf
     every = np.ones(len(left))
     normal, _ = _normal(flat, x, left, every)
-    among = np.ix_(columns, columns)
-    inverse = scale**2 * np.linalg.inv(_with_prior(normal, scale)[among])
-    kept_by_prior = float(np.diag(inverse)[len(columns) // 2 :].sum()) / DRIFT_NS_PER_S**2
+    inverse = scale**2 * np.linalg.inv((normal + scale**2 * prior)[among])
+    kept_by_prior = float(np.sum(inverse * prior[among]))
     inside = np.abs(left) <= HUBER * scale
     bounded = np.clip(left, -HUBER * scale, HUBER * scale)
     differences = (len(left) - int(flat.common.max()) - 1) / _together(flat, bounded)
     freedom = max(1.0, differences - len(columns) + kept_by_prior)
     spread = np.sqrt(float(np.sum(bounded**2)) / freedom) / max(float(inside.mean()), 0.1)
-    found[among] = spread**2 * np.linalg.inv(_with_prior(normal, max(spread, LEAST_NS))[among])
+    found[among] = spread**2 * np.linalg.inv((normal + max(spread, LEAST_NS) ** 2 * prior)[among])
     return found, freedom
 
 
@@ -155,10 +183,12 @@ def _together(flat: Ends, left: Floats) -> float:
     return max(1.0, float(np.sum(sums**2)) / apart) if apart else 1.0
 
 
-def _origins(flat: Ends) -> Ints:
-    """The median of each host's ends, by its own clock: about there offset and drift are told apart best."""
+def _origins(flat: Ends, pings: Sequence[PingRows]) -> Ints:
+    """The median of each host's ends, or of its pings, by its own clock: there offset and drift are told apart best."""
     order = np.lexsort((flat.own, flat.host))
     origin = np.zeros(flat.hosts, np.int64)
+    for p in pings:
+        origin[[p.host, p.hub]] = [np.sort(t)[(len(t) - 1) // 2] for t in (p.own, p.own - p.ahead)]
     for host, ends in runs(flat.host[order]):
         origin[host] = flat.own[order[(ends.start + ends.stop - 1) // 2]]
     return origin

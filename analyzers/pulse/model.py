@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rankscope.analyzers.hang.dumps import Dump
-from rankscope.analyzers.pulse.tables import Logged, PulseSteps, Samples
+from rankscope.analyzers.pulse.tables import Logged, PingRounds, PulseSteps, Samples
 from rankscope.collector.run_dir import Manifest
 
 
@@ -42,6 +42,7 @@ class Process:
     events: Sequence[Event] = ()
     nvml: Samples = field(default_factory=Samples.empty)
     host: Samples = field(default_factory=Samples.empty)
+    pings: PingRounds = field(default_factory=PingRounds.empty)
     dumps: Sequence[FlightDump] = ()
     traces: Sequence[str] = ()
     bytes: int = 0  # of all its files

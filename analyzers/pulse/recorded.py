@@ -6,7 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
+from rankscope.analyzers.across_ranks.clock import Clocks
 from rankscope.analyzers.pulse.hardware import Hardware
+from rankscope.analyzers.pulse.host_clocks import recorded_clocks
 from rankscope.analyzers.pulse.pulse import Pulse
 from rankscope.analyzers.run import Run
 
@@ -30,3 +32,8 @@ class Recorded:
     def hardware(self) -> Hardware | None:
         """What was sampled of devices and hosts; None without a run directory."""
         return None if self.run.recording is None else Hardware(self.run.recording)
+
+    @cached_property
+    def recorded_clocks(self) -> Clocks | None:
+        """The clocks of all processes of the run directory by pings alone; None where there are none."""
+        return None if self.run.recording is None else recorded_clocks(self.run.recording)

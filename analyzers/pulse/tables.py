@@ -10,7 +10,7 @@ import numpy as np
 from rankscope.analyzers.trace.table import Column, Table
 from rankscope.collector.run_dir import STAGES
 
-__all__ = ["STAGES", "STAGE_LONGER", "STAGE_WORDS", "Logged", "PulseSteps", "Samples", "stage_names"]
+__all__ = ["STAGES", "STAGE_LONGER", "STAGE_WORDS", "Logged", "PingRounds", "PulseSteps", "Samples", "stage_names"]
 
 STAGE_WORDS: Final = {
     "data": "data loading",
@@ -90,6 +90,15 @@ class Samples(Table):
     device = Column(np.int64, "index of the device, where the probe watches several", nullable=True)
     name = Column(object, "the figure, such as sm_clock_mhz")
     value = Column(np.float64, "the figure's value")
+
+
+class PingRounds(Table):
+    """One row a round of pings between the host of this rank and that of rank 0."""
+
+    unix_ns = Column(np.int64, "when it ended, on the host's clock")
+    ahead_ns = Column(np.int64, "by how much this host's clock is ahead of rank 0's, within half the round trip")
+    round_trip_ns = Column(np.int64, "of the fastest ping")
+    peer_host = Column(object, "the host of rank 0")
 
 
 def stage_names(part: str = "") -> Sequence[str]:

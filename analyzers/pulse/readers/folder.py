@@ -11,9 +11,10 @@ from typing import Any, TypeVar, get_origin, get_type_hints
 from rankscope.analyzers.errors import UnreadableTrace
 from rankscope.analyzers.hang.dumps import read_dump
 from rankscope.analyzers.pulse.model import Event, FlightDump, Process
+from rankscope.analyzers.pulse.readers.pings import read_pings
 from rankscope.analyzers.pulse.readers.pulse import PulseFile, read_pulse
 from rankscope.analyzers.pulse.readers.samples import read_events, read_samples
-from rankscope.analyzers.pulse.tables import Logged, PulseSteps, Samples
+from rankscope.analyzers.pulse.tables import Logged, PingRounds, PulseSteps, Samples
 from rankscope.collector import run_dir
 from rankscope.collector.run_dir import Manifest, RankFolder
 
@@ -113,6 +114,7 @@ def read_folder(folder: RankFolder, manifest: Manifest, problems: Sequence[str] 
         events=found.read(run_dir.EVENTS, read_events, events),
         nvml=found.read(run_dir.NVML, read_samples, blank),
         host=found.read(run_dir.HOST, read_samples, blank),
+        pings=found.read(run_dir.CLOCK, read_pings, PingRounds.empty()),
         dumps=_dumps(found),
         traces=trace_files(folder),
         bytes=_bytes(folder.path),
