@@ -7,7 +7,7 @@ call is not known before the second time round, so the first end is remembered a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from rankscope.collector.job import Job
 from rankscope.collector.later import Held, LoggedTensor
@@ -17,6 +17,9 @@ from rankscope.collector.records import Lines
 from rankscope.collector.roster import Roster
 from rankscope.collector.run_dir import PULSE
 from rankscope.collector.stages import CHECKPOINT, Mark, StageClock, now_ns
+
+# an integer beyond it is no number to most readers of JSON
+LARGEST: Final = 1 << 63
 
 
 class Steps:
@@ -81,7 +84,7 @@ class Steps:
         if hasattr(value, "detach"):
             self._place.later.append(LoggedTensor(name, value))
         else:
-            self._log[name] = value if isinstance(value, int | float) else float(value)
+            self._log[name] = int(value) if isinstance(value, int) and abs(value) < LARGEST else float(value)
 
     def _end(self, at: int) -> None:
         """End the step at this time, which may be past."""

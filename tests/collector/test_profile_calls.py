@@ -93,14 +93,25 @@ def test_what_is_no_number_becomes_null_and_an_event(tmp_path: Path) -> None:
     assert found.manifest.job["not_finite"] == {"loss": 3}
 
 
-def test_a_value_that_can_not_be_logged_costs_only_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_logged_integers_stay_what_json_readers_take_for_numbers(tmp_path: Path) -> None:
+    with rankscope.profile(tmp_path / "run") as p:
+        p.log(tokens=1 << 62, seen=1 << 64, done=True)
+        p.step()
+    (line,) = one(tmp_path / "run").pulse
+    assert [(type(value), value) for value in line["log"].values()] == [(int, 1 << 62), (float, 2.0**64), (int, 1)]
+
+
+@pytest.mark.parametrize(("value", "why"), [("text", "ValueError"), (10**400, "OverflowError"), (None, "TypeError")])
+def test_a_value_that_can_not_be_logged_costs_only_itself(
+    value: object, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING, "rankscope"), rankscope.profile(tmp_path / "run") as p:
         for _ in range(3):
-            p.log(name="text", loss=1.0)
+            p.log(value=value, loss=1.0)
             p.step()
     found = one(tmp_path / "run")
     assert [line["log"] for line in found.pulse] == [{"loss": 1.0}] * 3
-    assert len(caplog.records) == 1 and found.manifest.probes["log"].startswith("failed: ValueError")
+    assert len(caplog.records) == 1 and found.manifest.probes["log"].startswith(f"failed: {why}")
 
 
 def test_the_users_exception_comes_through_and_the_manifest_names_it(tmp_path: Path) -> None:
