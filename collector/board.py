@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, Final, Protocol
 
 from rankscope.collector import ranks
+from rankscope.collector.request import FLAGS
 from rankscope.collector.run_dir import rank_folders
 
 # a rendezvous answers within milliseconds; one that does not is no place to agree
@@ -80,7 +81,7 @@ class FileBoard:
     def get(self, number: int) -> str | None:
         """See `Board`. Only files of this user count."""
         try:
-            with open(os.open(self._path(number), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), encoding="utf-8") as file:
+            with open(os.open(self._path(number), FLAGS), encoding="utf-8") as file:
                 own = os.fstat(file.fileno()).st_uid == os.geteuid()
                 return file.read(4096) if own else None
         except FileNotFoundError:

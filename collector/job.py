@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from rankscope.collector.later import unusable
 from rankscope.collector.probe import Records
-from rankscope.collector.run_dir import EVENTS, PULSE, RankFolder, rank_folders
+from rankscope.collector.request import FLAGS
+from rankscope.collector.run_dir import EVENTS, MANIFEST, PULSE, RankFolder, rank_folders
 
 LOSS_SCALE: Final = "loss_scale"  # what the hook on GradScaler logs
 # of each file of an earlier attempt; a line has a few hundred bytes
@@ -96,7 +97,7 @@ class Job:
 def _lost(folder: RankFolder) -> int:
     """Steps of an attempt that no checkpoint kept; 0 for one that finished."""
     try:
-        with open(folder.file("manifest.json"), encoding="utf-8") as file:
+        with open(os.open(folder.file(MANIFEST), FLAGS), encoding="utf-8") as file:
             if json.load(file).get("ended") == "finished":
                 return 0
     except (OSError, ValueError, AttributeError):
@@ -112,7 +113,7 @@ def _lost(folder: RankFolder) -> int:
 def _tail(path: str) -> list[dict[str, Any]]:
     """The last whole records of a file of lines."""
     try:
-        with open(path, "rb") as file:
+        with open(os.open(path, FLAGS), "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - TAIL_BYTES))
             lines = file.read().split(b"\n")

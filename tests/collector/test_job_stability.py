@@ -62,6 +62,17 @@ def test_attempts_add_up_and_other_ranks_are_not_counted(tmp_path: Path) -> None
     assert (made.restarts, made.lost_steps) == (2, 2 + 4)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX pipes")
+@pytest.mark.parametrize("name", [MANIFEST, PULSE])
+def test_training_does_not_wait_for_a_pipe_in_an_earlier_attempts_folder(name: str, tmp_path: Path) -> None:
+    folder = attempt(tmp_path, "00000001", 10, None, None)
+    os.unlink(folder.file(name))
+    os.mkfifo(folder.file(name))
+    made, _, own = job(tmp_path)
+    made.look_back(str(tmp_path), own)
+    assert (made.restarts, made.lost_steps) == (1, 10 if name == MANIFEST else 0)
+
+
 def test_half_a_line_and_damage_are_no_steps(tmp_path: Path) -> None:
     attempt(tmp_path, "00000001", 10, None, None, tail='not json\n[1]\n{"step":null}\n{"step":99')
     made, _, own = job(tmp_path)
