@@ -40,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Become the command, with what makes its Python processes record themselves in the environment."""
     words = args.command_line[1:] if args.command_line[:1] == ["--"] else args.command_line
-    if not words:
+    if not words or not words[0]:
         output.say("there is no command; `rankscope run -- python train.py`")
         return 2
     words = launch.command(words)
@@ -55,7 +55,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _share(text: str) -> float:
-    share = float(text)
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
     if not 0 < share <= 1:
         raise argparse.ArgumentTypeError("is a share above 0 and up to 1")
     return share
