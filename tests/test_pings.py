@@ -112,6 +112,31 @@ def test_pings_tell_the_drift_that_few_ends_do_not() -> None:
     assert found.hosts[2].drift * 1e6 == pytest.approx(-40, abs=1)
 
 
+WHENEVER = st.sampled_from([0, 1, BASE, (1 << 62) - 1]) | st.integers(0, (1 << 62) - 1) | st.integers(BASE, BASE + 10**15)
+ROUND = st.tuples(WHENEVER, WHENEVER, st.sampled_from([1, 1_000, 10**6, 5 * SECOND]))
+
+
+@given(st.lists(st.lists(ROUND, max_size=8), min_size=1, max_size=3), WHENEVER, st.sampled_from([0, None]), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_no_times_bring_the_fit_down(told: list[list[tuple[int, int, int]]], at: int, hub: int | None, both: bool) -> None:
+    pings = [
+        Pings(lane, *np.array([(t, t - other, half) for t, other, half in rounds], np.int64).reshape(-1, 3).T)
+        for lane, rounds in enumerate(told, 1)
+    ]
+    lanes = len(told) + 1
+    ends = [End(np.array([0, 1]), np.array([at, at + i * US])) for i in range(5)] if both else []
+    spans = Spans(np.full(lanes, at), np.full(lanes, at + SECOND))
+    found = fit_clocks([f"h{lane}" for lane in range(lanes)], ends, spans, HubPings(hub, pings))
+    assert (found.apart_ns >= 0).all() and all(np.isfinite(host.drift) for host in found.hosts)
+
+
+def test_rounds_by_another_clock_than_the_traces_are_not_used() -> None:
+    """Traces that count from the machine's start, pings that count from 1970."""
+    spans = Spans(np.array([SECOND, SECOND]), np.array([9 * SECOND, 9 * SECOND]))
+    found = fit_clocks(["h0", "h1"], [], spans, HubPings(0, [asked(1)]))
+    assert found.method == ("reference", "not_identifiable")
+
+
 def test_no_rounds_change_nothing() -> None:
     ends = met((0, 1, 2))
     assert fitted(ends, hosts=3) == fit_clocks(["h0", "h1", "h2"], ends)

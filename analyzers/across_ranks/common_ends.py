@@ -22,6 +22,7 @@ DRIFT_NS_PER_S: Final = 100_000.0  # standard deviation of drifts beforehand: qu
 HUBER: Final = 1.5  # standard deviations from which an end counts less (Huber 1964: 96 % efficient on normal jitter)
 LEAST_NS: Final = 0.5  # times are whole nanoseconds
 ROUNDS: Final = 60
+SOLVABLE: Final = 1e-12  # of what pings tell of each unknown: where those of two hosts are weeks apart, float64 ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,8 @@ def _known(pings: Sequence[PingRows], rough: Ints, origin: Ints) -> tuple[Floats
         hub_x = (p.own - p.ahead - origin[p.hub]) / 1e9
         row = np.stack((np.ones(len(x)), -np.ones(len(x)), x, -hub_x), axis=1) / p.deviation[:, None]
         beyond = (p.ahead - (int(rough[p.host]) - int(rough[p.hub]))).astype(np.float64) / p.deviation
-        normal[np.ix_(at, at)] += row.T @ row
+        told = row.T @ row
+        normal[np.ix_(at, at)] += told + SOLVABLE * np.diag(np.diag(told))
         right[at] += row.T @ beyond
     return normal, right
 

@@ -12,7 +12,7 @@ import numpy as np
 from rankscope.analyzers.across_ranks.clock import Contradiction
 from rankscope.analyzers.across_ranks.clock_residual import apart_ns
 from rankscope.analyzers.across_ranks.common_ends import EndFit, Ends, Floats, solve
-from rankscope.analyzers.across_ranks.pings import HubPings, PingLine, Pings, ping_line
+from rankscope.analyzers.across_ranks.pings import REACH_NS, HubPings, PingLine, Pings, ping_line
 from rankscope.analyzers.intervals import Ints, Spans
 
 
@@ -43,23 +43,44 @@ def ping_lines(pings: HubPings, host_of: Sequence[int], hub: int, spans: Spans) 
     for host, rounds in sorted(by_host.items()):
         begin, end = int(spans.start[host]), int(spans.end[host])
         lines[host] = ping_line(host, hub, rounds, *((begin, end) if end else (1, 0)))
-    return lines
+    hubs = {host: line.origin_ns - line.ahead_ns for host, line in lines.items()}
+    middle = sorted(hubs.values())[len(hubs) // 2] if hubs else 0
+    near = {h for h, line in lines.items() if _reaches(spans, h, line.origin_ns) and _reaches(spans, hub, hubs[h])}
+    return {h: line for h, line in lines.items() if h in near and abs(hubs[h] - middle) <= 2 * REACH_NS}
+
+
+def _reaches(spans: Spans, host: int, at: int) -> bool:
+    """The time in which a host is compared is near enough to be by the clock that pings read."""
+    begin, end = int(spans.start[host]), int(spans.end[host])
+    return not end or begin - REACH_NS <= at <= end + REACH_NS
 
 
 def with_pings(ends: Fitted, lines: Mapping[int, PingLine], hub: int, spans: Spans) -> tuple[Fitted, list[Contradiction]]:
     """The clocks fitted to ends and pings together. Lines that contradict ends are left out; how far they are from them
-    is part of what the times of their hosts may be off by.
+    is part of what the times of their hosts may be off by. Without a sound fit, as lies may cause, ends stand alone.
     """
     between, contradicted = _checked(ends, lines, hub)
     kept = [line for host, line in lines.items() if host not in {c.host for c in contradicted}]
     component = _joined(ends.component, [hub, *(line.rows.host for line in kept)])
     rough = _linked(ends, kept, hub, component)
-    fit = solve(ends.flat, rough, component != np.arange(len(component)), [line.rows for line in kept])
-    apart = apart_ns(replace(ends.flat, own=fit.met), fit, component, rough, spans, between)
+    free = component != np.arange(len(component))
+    try:
+        with np.errstate(all="ignore"):  # times may be lies: what comes of them is judged below
+            fit = solve(ends.flat, rough, free, [line.rows for line in kept])
+            apart = apart_ns(replace(ends.flat, own=fit.met), fit, component, rough, spans, between)
+    except np.linalg.LinAlgError:
+        return ends, contradicted
+    if not _sound(fit) or (apart < 0).any():
+        return ends, contradicted
     way = _ways(ends, kept, hub)
     linked = (component[:, None] == component[None, :]) & (ends.by_ends[:, None] != ends.by_ends[None, :])
     apart = np.where(linked, np.maximum(apart, way[:, None] + way[None, :]), apart)
     return replace(ends, component=component, rough=rough, fit=fit, apart=apart), contradicted
+
+
+def _sound(fit: EndFit) -> bool:
+    finite = all(bool(np.isfinite(values).all()) for values in (fit.offset, fit.drift, fit.covariance))
+    return finite and bool((np.diag(fit.covariance) >= 0).all())
 
 
 def _checked(ends: Fitted, lines: Mapping[int, PingLine], hub: int) -> tuple[Floats, list[Contradiction]]:

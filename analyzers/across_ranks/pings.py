@@ -22,6 +22,7 @@ NORMAL_95: Final = 1.96
 OUTSIDE: Final = 3.0  # (ours) times what rounds usually miss the line by: no round of this clock
 TIMES_APART: Final = 4  # (ours) times the distance of the quartiles; evenly spaced rounds reach one
 SLACK_NS: Final = 3600 * 10**9
+REACH_NS: Final = 30 * 86_400 * 10**9  # (ours) no line is drawn so far; traces so far off are by another clock
 ITERATIONS: Final = 60
 
 
@@ -78,7 +79,7 @@ def ping_line(host: int, hub: int, pings: Sequence[Pings], begin: int, end: int)
     found, left = np.zeros(2), y
     for _ in range(ITERATIONS):
         weight = np.minimum(1.0, half / np.maximum(np.abs(left), LEAST_NS / 10)) / (half**2 * len(x))
-        before, found = found, np.linalg.solve(_normal(design, weight), design.T @ (weight * y))
+        before, found = found, np.linalg.lstsq(_rows(design, weight), np.append(np.sqrt(weight) * y, 0.0), None)[0]
         left = y - design @ found
         if np.abs(found - before).max() < 0.1:
             break
@@ -86,25 +87,25 @@ def ping_line(host: int, hub: int, pings: Sequence[Pings], begin: int, end: int)
     worse = max(1.0, float(np.sort(missed)[round(0.95 * (len(missed) - 1))]))
     kept = missed <= OUTSIDE * worse
     deviation = worse * half[kept] * float(np.sqrt(kept.sum())) / NORMAL_95
-    covariance = np.asarray(np.linalg.inv(_normal(design[kept], 1 / deviation**2)), np.float64)
+    half_covariance = np.asarray(np.linalg.pinv(_rows(design[kept], 1 / deviation**2)), np.float64)
     rows = PingRows(host, hub, own[kept], ahead[kept], deviation)
-    return PingLine(origin, base, float(found[0]), float(found[1]), covariance, rows)
+    return PingLine(origin, base, float(found[0]), float(found[1]), half_covariance @ half_covariance.T, rows)
 
 
-def _normal(design: Floats, weight: Floats) -> Floats:
-    found: Floats = design.T @ (weight[:, None] * design) + np.diag([0.0, DRIFT_NS_PER_S**-2])
-    return found
+def _rows(design: Floats, weight: Floats) -> Floats:
+    """Weighted, and what is known of drifts."""
+    return np.vstack((np.sqrt(weight)[:, None] * design, [[0.0, 1 / DRIFT_NS_PER_S]]))
 
 
 def _near(own: Ints, begin: int, end: int) -> Ints:
     """Positions of rounds in and beside this time, ascending; times far from all others lie."""
     order = np.argsort(own, kind="stable")
-    low, middle, high = (int(own[order[int(share * (len(own) - 1))]]) for share in (0.25, 0.5, 0.75))
-    order = order[np.abs(own[order] - middle) <= min(TIMES_APART * (high - low) + SLACK_NS, 1 << 62)]
     if begin <= end:
         first = int(np.searchsorted(own[order], begin)) - BESIDE
         last = int(np.searchsorted(own[order], end, "right")) + BESIDE
         order = order[max(0, min(first, len(order) - 2 * BESIDE)) : max(last, 2 * BESIDE)]
+    low, middle, high = (int(own[order[int(share * (len(order) - 1))]]) for share in (0.25, 0.5, 0.75))
+    order = order[np.abs(own[order] - middle) <= min(TIMES_APART * (high - low) + SLACK_NS, REACH_NS)]
     if len(order) > MOST_ROUNDS:
         order = order[np.linspace(0, len(order) - 1, MOST_ROUNDS).astype(np.int64)]
     return order
