@@ -15,6 +15,7 @@ import pytest
 from recorded import lines, one
 
 import rankscope
+from rankscope.analyzers.pulse.readers.pings import read_pings
 from rankscope.collector.board import FileBoard
 from rankscope.collector.probe import Unavailable
 from rankscope.collector.probes.clock import Clock
@@ -22,6 +23,7 @@ from rankscope.collector.probes.host import Host
 from rankscope.collector.probes.infiniband import Infiniband
 from rankscope.collector.probes.memory_snapshot import MOST, MemorySnapshot
 from rankscope.collector.probes.nccl_log import NcclLog
+from rankscope.collector.run_dir import line as run_dir_line
 from rankscope.collector.run_dir import rank_folder
 from rankscope.collector.stages import StageClock
 
@@ -258,6 +260,10 @@ def test_pings_bound_how_far_two_clocks_are_apart(tmp_path: Path, monkeypatch: p
         assert line["ahead_least_ns"] <= 0 <= line["ahead_most_ns"]  # one clock
         # the bounds are no further apart than the fastest ping took
         assert line["ahead_most_ns"] - line["ahead_least_ns"] <= line["round_trip_ns"]
+    (tmp_path / "clock.jsonl").write_text("".join(run_dir_line(line) for line in at.records.lines))
+    read, problems = read_pings(str(tmp_path / "clock.jsonl"))
+    assert len(read) == len(at.records.lines) and not problems
+    assert (abs(read.ahead_ns) <= read.round_trip_ns // 2 + 1).all()
 
 
 def test_a_clock_that_is_ahead_is_found_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
