@@ -34,6 +34,9 @@ class Found:
     problems: Sequence[str]
 
 
+Attempts = dict[int, list[Found]]  # of one run, by number
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
     """One run of a run directory: its attempts, oldest first, each rank once in each."""
@@ -60,18 +63,38 @@ def recorded_runs(folders: Iterable[str]) -> list[RecordedRun]:
     """The runs in these run directories, newest first. Only manifests are opened."""
     runs = []
     for folder in folders:
-        by_run: dict[tuple[str, int], dict[int, list[Found]]] = defaultdict(lambda: defaultdict(list))
+        by_run: dict[tuple[str, int], Attempts] = defaultdict(lambda: defaultdict(list))
         times: dict[tuple[str, int, int], int] = defaultdict(int)
+        nameless = []
         for found in sorted(_processes(folder), key=lambda f: f.manifest.started_unix_ns):
             manifest = found.manifest
+            if not manifest.started_unix_ns and not manifest.run_id:
+                nameless.append(found)
+                continue
             key = (manifest.run_id, manifest.attempt, manifest.rank)
             by_run[manifest.run_id, times[key]][manifest.attempt].append(found)  # started anew under the same name
             times[key] += 1
-        for attempts in by_run.values():
+        for attempts in _seated(nameless, list(by_run.values())):
             ordered = [sorted(attempts[number], key=lambda f: f.folder.rank) for number in sorted(attempts)]
             runs.append(RecordedRun(folder, "", ordered))
     runs.sort(key=lambda run: (run.started_ns, run.path), reverse=True)
     return _identified(runs)
+
+
+def _seated(nameless: Iterable[Found], runs: list[Attempts]) -> list[Attempts]:
+    """The runs, with the processes whose manifest is not there or damaged: each in the newest that lacks its rank."""
+    for found in nameless:
+        for attempts in reversed(runs):
+            peers = attempts[max(attempts)]
+            known = max(peers, key=lambda peer: peer.manifest.started_unix_ns).manifest
+            room = not known.started_unix_ns or found.folder.rank < known.world_size
+            if room and found.folder.rank not in {peer.folder.rank for peer in peers}:
+                told = replace(found.manifest, run_id=known.run_id, attempt=known.attempt, world_size=known.world_size)
+                peers.append(replace(found, manifest=told))
+                break
+        else:
+            runs.append({found.manifest.attempt: [found]})
+    return runs
 
 
 def _processes(folder: str) -> list[Found]:

@@ -12,8 +12,10 @@ from runs_made import BEGIN, MS, Job, append
 import rankscope
 from rankscope.analyzers.errors import BadSelection, NothingToRead
 from rankscope.analyzers.loading import LoadOptions, load_run
+from rankscope.analyzers.loading.run_dirs import read_recording, recorded_runs
 from rankscope.analyzers.run import DISTRIBUTED_INFO, MANIFEST
-from rankscope.collector.run_dir import PULSE
+from rankscope.collector import run_dir
+from rankscope.collector.run_dir import PULSE, rank_folder
 from rankscope.simulator import Scenario, simulate
 
 HOUR = 3600 * 10**9
@@ -193,3 +195,32 @@ def test_nothing_in_a_run_directory_depends_on_when_it_is_read(tmp_path: Path) -
     folders = Job(ranks=2, steps=12).write(tmp_path)
     append(folders[0], "events.jsonl", {"kind": "gc", "unix_ns": BEGIN + MS, "step": 3, "pause_ns": 5})
     assert load(tmp_path).diagnose() == load(tmp_path).diagnose()
+
+
+@pytest.mark.parametrize("text", [None, "", '{"rank": "0"}'], ids=["not there", "empty", "another type"])
+def test_a_rank_whose_manifest_is_lost_is_no_lost_rank(text: str | None, tmp_path: Path) -> None:
+    Job(ranks=3, steps=12, attempt=0).write(tmp_path)
+    folders = Job(ranks=3, steps=12, attempt=1, begin_ns=BEGIN + 10**12).write(tmp_path)
+    (folders[1] / run_dir.MANIFEST).unlink()
+    if text is not None:
+        (folders[1] / run_dir.MANIFEST).write_text(text)
+    (run,) = recorded_runs([str(tmp_path)])
+    recording = read_recording(run, None)
+    assert [process.rank for process in recording.processes] == [0, 1, 2] and not recording.missing_ranks
+    assert len(recording.processes[1].steps) == 12 and any("manifest" in said for said in recording.warnings)
+
+
+def test_folders_that_no_manifest_tells_apart_are_still_runs(tmp_path: Path) -> None:
+    for attempt in (0, 1):
+        for folder in Job(ranks=2, steps=12, attempt=attempt).write(tmp_path):
+            (folder / run_dir.MANIFEST).unlink()
+    runs = recorded_runs([str(tmp_path)])
+    assert [[found.folder.rank for found in run.attempts[0]] for run in runs] == [[0, 1], [0, 1]]
+
+
+def test_a_rank_beyond_the_world_is_of_another_run(tmp_path: Path) -> None:
+    Job(ranks=2, steps=12).write(tmp_path)
+    beyond = Path(rank_folder(tmp_path, 5, "0000ffff").path)
+    beyond.mkdir()
+    runs = recorded_runs([str(tmp_path)])
+    assert [[found.folder.rank for found in run.attempts[0]] for run in runs] == [[0, 1], [5]]
