@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("rule", nargs="?", metavar="ID", help="one rule")
-    parser.add_argument("--format", choices=("terminal", "json", "markdown"), default="terminal", help="default: terminal")
+    parser.add_argument(
+        "--format", choices=("terminal", "json", "markdown"), default="terminal", help="default: terminal"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,7 +74,12 @@ def in_full(doc: RuleDoc) -> str:
 
 def as_page(docs: Sequence[RuleDoc]) -> str:
     """The documentation of these rules as one Markdown page, a list of them first."""
-    lines = ["# Rules", "", "Written by `rankscope rules --format markdown`; each rule documents itself in its own file.", ""]
+    lines = [
+        "# Rules",
+        "",
+        "Written by `rankscope rules --format markdown`; each rule documents itself in its own file.",
+        "",
+    ]
     lines += [f"- [{doc.id}](#{doc.id}): {doc.title}" for doc in docs]
     for doc in docs:
         lines += ["", f"## {doc.id}", "", f"**{doc.title}.** {doc.summary}", ""]
