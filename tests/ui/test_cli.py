@@ -427,4 +427,15 @@ def test_the_demo_trains_here_and_names_the_planted_rank(tmp_path: Path, capfd: 
     assert status("demo", "--train", "-o", tmp_path / "demo", "--fault", "slow-forward:rank=2,ms=400") == 0
     out, err = capfd.readouterr()
     assert "Straggler rank: rank 2" in out and str(tmp_path / "demo/report.html") in err
-    assert status("demo", "--train", "-o", tmp_path / "other", "--fault", "no-such-fault") == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [("no-such-fault", "slow-forward"), ("gc:rank=4", "ranks 0-3"), ("gc:ms=x", "ms=NUMBER")]
+)
+def test_a_fault_that_the_demo_can_not_train_with_is_said_in_one_line(
+    fault: str, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch", reason="torch is not installed (extra `train`)")
+    assert status("demo", "--train", "-o", tmp_path / "demo", "--fault", fault) == 2
+    told = capfd.readouterr().err
+    assert told.count("\n") == 1 and said in told and not (tmp_path / "demo").exists()

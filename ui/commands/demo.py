@@ -93,6 +93,14 @@ def _trained(place: Path, fault: str | None) -> Path:
     """Run the reference trainer under rankscope; its log goes to standard error."""
     if find_spec("torch") is None:
         raise MissingExtra("training", "torch", "train")
+    from rankscope.kernels.trainer.faults import Fault
+
+    try:
+        planted = Fault.parse(fault or TRAINED_FAULT)
+    except ValueError as error:
+        raise BadSelection(str(error)) from error
+    if planted.rank not in {None, *range(RANKS)}:
+        raise BadSelection(f"no rank {planted.rank}; the demo trains on ranks 0-{RANKS - 1}")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
     command += ["-m", "rankscope.kernels.trainer", *JOB, "--profile", str(place)]
     command += ["--profile-mode", "window", "--fault", fault or TRAINED_FAULT]
