@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from browser import CHROMIUM, QUIET
 from sample import EVERY
 
+from rankscope.analyzers.findings import Diagnosis, Evidence
 from rankscope.reports.renderers.html import render
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH (set CHROMIUM to its path)")
@@ -30,9 +32,11 @@ def browse(page: Path, *options: str) -> tuple[str, list[str]]:
     return done.stdout, re.findall(r".*:CONSOLE.*", done.stderr)
 
 
-def opened(tmp_path: Path, name: str, *options: str, probe: str = "") -> tuple[str, list[str]]:
+def opened(
+    tmp_path: Path, name: str, *options: str, probe: str = "", diagnosis: Diagnosis | None = None
+) -> tuple[str, list[str]]:
     page = tmp_path / f"{name}.html"
-    text = render(EVERY[name]())
+    text = render(diagnosis or EVERY[name]())
     if probe:  # a second script needs a page without the policy
         text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
         text = text.replace("</body>", f"<script>{probe}</script></body>")
@@ -79,6 +83,20 @@ def test_nothing_is_wider_than_a_phone_or_a_desktop(tmp_path: Path, name: str) -
     assert console == []
     found = re.search(r"<title>([-\d ]+)</title>", document)
     assert found is not None and found[1].split() == ["0"] * len(WIDTHS)
+
+
+def test_a_sentence_among_the_evidence_hides_no_other_value(tmp_path: Path) -> None:
+    whole = EVERY["straggler"]()
+    told = [Evidence("ended", "exception: RuntimeError: connection closed by peer [127.0.0.1]", "text")]
+    finding = replace(whole.findings[0], evidence=[*told, *whole.findings[0].evidence])
+    probe = (
+        "const t = document.querySelector('#findings table').parentElement;"
+        "document.title = t.textContent.includes('closed by peer') + ' ' + (t.scrollWidth - t.clientWidth);"
+    )
+    document, _ = opened(
+        tmp_path, "straggler", "--window-size=1440,900", probe=probe, diagnosis=replace(whole, findings=[finding])
+    )
+    assert "<title>true 0</title>" in document
 
 
 def test_tables_sort_by_the_exact_value(tmp_path: Path) -> None:
