@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import shlex
 import socket
 import sys
 import threading
@@ -217,4 +218,4 @@ class Session:
         steps, share, where = self.place.step, self.manifest.overhead["share"], self.options.run_dir
         cost = "" if share is None else f", own cost {share:.2%} of the step"
         counted = f"{steps:,} {'step' if steps == 1 else 'steps'}"
-        sys.stderr.write(f"rankscope: {counted} in {where}{cost}; next: rankscope report {where}\n")
+        sys.stderr.write(f"rankscope: {counted} in {where}{cost}; next: rankscope report {shlex.quote(where)}\n")

@@ -379,12 +379,12 @@ def test_one_line_at_the_end_says_where_it_is_and_what_it_cost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RANKSCOPE_QUIET", "0")
-    with rankscope.profile(tmp_path / "run") as p:
+    with rankscope.profile(tmp_path / "my run") as p:
         p.step()
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
-    assert said[0].startswith(f"rankscope: 1 step in {tmp_path / 'run'}, own cost ")
-    assert said[0].endswith(f"next: rankscope report {tmp_path / 'run'}")
+    assert said[0].startswith(f"rankscope: 1 step in {tmp_path / 'my run'}, own cost ")
+    assert said[0].endswith(f"next: rankscope report '{tmp_path / 'my run'}'")  # to be pasted into a shell
 
 
 def test_other_ranks_end_without_a_line(
