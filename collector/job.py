@@ -87,21 +87,24 @@ class Job:
         }
 
     def look_back(self, run_dir: str, own: RankFolder) -> None:
-        """Count earlier attempts of this rank in the run directory, and the steps they did after their last checkpoint."""
+        """Count earlier attempts of this rank here that did not finish, and their steps after the last checkpoint."""
         for folder in rank_folders(run_dir):
-            if folder.rank == own.rank and folder.token != own.token:
+            if folder.rank == own.rank and folder.token != own.token and not _finished(folder):
                 self.restarts += 1
                 self.lost_steps += _lost(folder)
 
 
-def _lost(folder: RankFolder) -> int:
-    """Steps of an attempt that no checkpoint kept; 0 for one that finished."""
+def _finished(folder: RankFolder) -> bool:
+    """Whether it was a run of its own that came to its end."""
     try:
         with open(os.open(folder.file(MANIFEST), FLAGS), encoding="utf-8") as file:
-            if json.load(file).get("ended") == "finished":
-                return 0
+            return bool(json.load(file).get("ended") == "finished")
     except (OSError, ValueError, AttributeError):
-        pass
+        return False
+
+
+def _lost(folder: RankFolder) -> int:
+    """Steps of an attempt that no checkpoint kept."""
     steps = [entry["step"] + 1 for entry in _tail(folder.file(PULSE)) if isinstance(entry.get("step"), int)]
     saved = [
         entry["step"] for entry in _tail(folder.file(EVENTS))

@@ -41,8 +41,8 @@ def test_a_first_attempt_has_lost_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("steps", "saved", "ended", "lost"),
-    [(10, 8, None, 2), (10, None, None, 10), (10, 8, "signal 15", 2), (10, 8, "finished", 0), (0, None, None, 0)],
-    ids=["killed", "never saved", "terminated", "finished", "no steps"],
+    [(10, 8, None, 2), (10, None, None, 10), (10, 8, "signal 15", 2), (0, None, None, 0)],
+    ids=["killed", "never saved", "terminated", "no steps"],
 )
 def test_steps_after_the_last_checkpoint_of_an_attempt_are_lost(
     steps: int, saved: int | None, ended: str | None, lost: int, tmp_path: Path
@@ -51,6 +51,13 @@ def test_steps_after_the_last_checkpoint_of_an_attempt_are_lost(
     made, _, own = job(tmp_path)
     made.look_back(str(tmp_path), own)
     assert (made.restarts, made.lost_steps) == (1, lost)
+
+
+def test_a_run_that_finished_was_not_restarted(tmp_path: Path) -> None:
+    attempt(tmp_path, "00000001", 10, 8, "finished")
+    made, _, own = job(tmp_path)
+    made.look_back(str(tmp_path), own)
+    assert (made.restarts, made.lost_steps) == (0, 0)
 
 
 def test_attempts_add_up_and_other_ranks_are_not_counted(tmp_path: Path) -> None:
