@@ -45,3 +45,11 @@ def test_a_folder_without_ranks_is_no_job(tmp_path: Path, capsys: pytest.Capture
     assert main(["window", str(tmp_path)]) == 2
     assert "not the run directory of a job" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("steps", ["0", "-3", "1001", "9" * 5000, "many", "1.5"])
+def test_a_length_that_no_window_has_is_said(steps: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["window", str(tmp_path), f"--steps={steps}"])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and said.count("\n") == 1 and "from 1 to 1000" in said

@@ -13,17 +13,20 @@ examples:
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
 from rankscope.analyzers.errors import NothingToRead
 from rankscope.collector.request import DUMP, MEMORY, WINDOW, request_path
 from rankscope.collector.run_dir import rank_folders, write_atomically
 from rankscope.ui import output
 
+MOST_STEPS: Final = 1000  # a window of more is a trace that nobody opens
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("run", metavar="RUN", help="the run directory of the job")
-    parser.add_argument("--steps", type=int, metavar="N", default=3, help="length of the window (default: %(default)s)")
+    parser.add_argument("--steps", type=_steps, metavar="N", default=3, help="length of the window (default: %(default)s)")
     parser.add_argument("--stacks", action="store_true", help="with Python stacks")
     parser.add_argument("--memory", action="store_true", help="with allocations of tensors")
     instead = parser.add_mutually_exclusive_group()
@@ -37,7 +40,14 @@ def run(args: argparse.Namespace) -> int:
     if not ranks:
         raise NothingToRead(f"{args.run} is not the run directory of a job")
     kind = DUMP if args.dump else MEMORY if args.snapshot else WINDOW
-    words = [f"steps={max(1, args.steps)}", *(word for word in ("stacks", "memory") if getattr(args, word))]
+    words = [f"steps={args.steps}", *(word for word in ("stacks", "memory") if getattr(args, word))]
     write_atomically(request_path(args.run, kind), " ".join(words if kind == WINDOW else []) + "\n")
-    output.say(f"asked {ranks} {'rank' if ranks == 1 else 'ranks'} of {args.run} for a {kind}")
+    asked = "snapshot" if kind == MEMORY else kind
+    output.say(f"asked {ranks} {'rank' if ranks == 1 else 'ranks'} of {args.run} for a {asked}")
     return 0
+
+
+def _steps(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 7 and 0 < int(text) <= MOST_STEPS:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"is a number from 1 to {MOST_STEPS}")
