@@ -12,6 +12,7 @@ from typing import Final
 from rankscope.analyzers.errors import NothingToRead, UnreadableTrace
 from rankscope.analyzers.hang.dumps import Dump, read_dump
 from rankscope.collector import run_dir
+from rankscope.collector.request import FLAGS
 
 MOST_FILES: Final = 100_000
 _RANK: Final = re.compile(r"(\d{1,7})(?:\.(?:json|pkl|pickle))?\Z")
@@ -87,7 +88,7 @@ def _world(place: str) -> int | None:
     """What the manifests of a run directory say."""
     for folder in run_dir.rank_folders(place):
         try:
-            with open(folder.file(run_dir.MANIFEST), encoding="utf-8") as file:
+            with open(os.open(folder.file(run_dir.MANIFEST), FLAGS), encoding="utf-8") as file:
                 return run_dir.Manifest.from_json(file.read(1 << 22)).world_size
         except (OSError, ValueError, TypeError):
             continue

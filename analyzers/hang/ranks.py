@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rankscope.analyzers.hang.dumps import Dump, Group, Operation
 
@@ -14,7 +14,7 @@ class Ranks:
     def __init__(self, dumps: Sequence[Dump], world_size: int | None) -> None:
         self.dumps = {dump.rank: dump for dump in dumps if dump.operations or dump.asked}
         self.empty = {dump.rank: dump for dump in dumps if dump.rank not in self.dumps}
-        self.groups = _groups(dumps)
+        self.groups = _groups(dumps, range(world_size or 0))
         self._group_of = {(name, rank): group for (name, _), group in self.groups.items() for rank in group.ranks}
         self._operations: dict[tuple[int, str], list[Operation]] = defaultdict(list)
         for dump in dumps:
@@ -57,8 +57,11 @@ class Ranks:
         return f"{named} number {last}"
 
 
-def _groups(dumps: Sequence[Dump]) -> dict[tuple[str, tuple[int, ...]], Group]:
-    """Groups by name and members. One that no dump lists the members of has the ranks that use it."""
+def _groups(dumps: Sequence[Dump], world: Collection[int]) -> dict[tuple[str, tuple[int, ...]], Group]:
+    """Groups by name and members. One that no dump lists the members of has the ranks that use it.
+
+    PyTorch calls the group of all ranks "0".
+    """
     found: dict[tuple[str, tuple[int, ...]], Group] = {}
     users: dict[str, set[int]] = defaultdict(set)
     for dump in dumps:
@@ -71,6 +74,6 @@ def _groups(dumps: Sequence[Dump]) -> dict[tuple[str, tuple[int, ...]], Group]:
             if (name, dump.rank) not in known:
                 users[name].add(dump.rank)
     for name, ranks in users.items():
-        members = tuple(sorted(ranks))
+        members = tuple(sorted(ranks.union(world) if name == "0" else ranks))
         found[(name, members)] = Group(name, "", members)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from pathlib import Path
 
@@ -159,6 +160,21 @@ def test_the_command_answers_people_and_machines(tmp_path: Path, capsys: pytest.
     content = json.loads(capsys.readouterr().out)
     assert {"verdict", "culprits", "group", "last_common", "evidence", "stacks", "warnings"} <= content.keys()
     assert content["culprits"] == [2]
+
+
+def test_a_rank_without_a_dump_is_missed_where_no_dump_lists_the_group_of_all(tmp_path: Path) -> None:
+    found = gather(str(write(tmp_path, {0: dump([FIRST.waiting()], {}), 1: dump([FIRST.waiting()], {})})))
+    assert judge(found.dumps, 3).culprits == [2]
+    assert judge(found.dumps, 2).verdict == "stuck_together"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX pipes")
+def test_a_pipe_in_a_manifests_place_is_not_waited_for(tmp_path: Path) -> None:
+    folder = tmp_path / "ranks" / "00000-00000000"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "manifest.json")
+    (folder / "flight_recorder-stop.json").write_text(json.dumps(dump([FIRST.waiting()], ALL)))
+    assert gather(str(tmp_path)).world_size is None
 
 
 def test_a_folder_without_dumps_and_no_folder_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
