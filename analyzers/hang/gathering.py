@@ -12,9 +12,9 @@ from typing import Final
 from rankscope.analyzers.errors import NothingToRead, UnreadableTrace
 from rankscope.analyzers.hang.dumps import Dump, read_dump
 from rankscope.collector import run_dir
-from rankscope.collector.request import FLAGS
 
 MOST_FILES: Final = 100_000
+FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 _RANK: Final = re.compile(r"(\d{1,7})(?:\.(?:json|pkl|pickle))?\Z")
 
 
