@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,15 @@ Floats = npt.NDArray[np.float64]
 def typical(values: Floats) -> Floats:
     """Per row of a matrix by (place, step) the median over the steps that are there; 0 where there is none."""
     return np.array([np.nanmedian(v) if not np.isnan(v).all() else 0.0 for v in values])
+
+
+def middles(values: Floats) -> Floats:
+    """Per column of a matrix by (place, step) the median over places; NaN where there is none. All columns at once."""
+    result = np.full(values.shape[1], np.nan)
+    known = ~np.isnan(values).all(axis=0)
+    if known.any():
+        result[known] = np.nanmedian(values[:, known], axis=0)
+    return result
 
 
 class Place(NamedTuple):
@@ -101,7 +111,7 @@ class Analysis(Recorded):
     def usable(self) -> list[int]:
         """Positions in `columns` that rules use: whole on at least one rank, and not the first when two others remain."""
         windows = self._matrix.of("window_ns")
-        whole = [c for c in range(len(self.columns)) if not np.isnan(windows[:, c]).all()]
+        whole = np.flatnonzero(~np.isnan(windows).all(axis=0)).tolist()
         if len(whole) > 2 and whole[0] == 0 and self.only_steps is None:
             whole = whole[1:]
         return whole
@@ -113,16 +123,15 @@ class Analysis(Recorded):
 
     def whole_steps(self) -> dict[int, float]:
         """Every numbered step that is whole somewhere, usable or not, with its window: the median over places."""
-        windows = self._matrix.of("window_ns")
-        seen = [(n, windows[:, c]) for c, n in enumerate(self.columns) if n is not None]
-        return {n: float(np.nanmedian(window)) for n, window in seen if not np.isnan(window).all()}
+        windows = middles(self._matrix.of("window_ns"))
+        return {n: ns for n, ns in zip(self.columns, windows.tolist(), strict=True) if n is not None and not isnan(ns)}
 
     @cached_property
     def step_ns(self) -> float:
         """Wall time of a step: the median over usable steps of the median over places."""
-        windows = self.part("window_ns")
-        columns = [np.nanmedian(windows[:, c]) for c in range(windows.shape[1]) if not np.isnan(windows[:, c]).all()]
-        return float(np.median(columns)) if columns else 0.0
+        windows = middles(self.part("window_ns"))
+        known = windows[~np.isnan(windows)]
+        return float(np.median(known)) if known.size else 0.0
 
     # ---- matrices ----------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import cast
@@ -22,6 +23,10 @@ class Bucket:
     def ns(self, row: Row) -> int:
         """The bucket's time in `row`."""
         return cast(int, attrgetter(self.part)(row))
+
+    def total_ns(self, rows: Iterable[Row]) -> int:
+        """The bucket's time in all of these rows."""
+        return sum(cast("Iterable[int]", map(attrgetter(self.part), rows)))
 
 
 @dataclass(frozen=True, slots=True)

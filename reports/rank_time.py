@@ -76,7 +76,7 @@ def _mean(label: str, steps: Sequence[Row], whole: Row | None) -> RankTime | Non
     rows = steps or ([whole] if whole else [])
     if not rows:
         return None
-    buckets = {bucket.key: sum(bucket.ns(row) for row in rows) / len(rows) for bucket in BUCKETS}
+    buckets = {bucket.key: bucket.total_ns(rows) / len(rows) for bucket in BUCKETS}
     window = sum(row.window_ns for row in rows) / len(rows)
     return RankTime(rows[0].rank, rows[0].device, label, len(steps), window, buckets)
 

@@ -34,7 +34,8 @@ def check(analysis: Analysis) -> Iterable[Finding]:
     if pulse is not None and len(pulse.usable):
         times = np.median(pulse.wall_ns[:, pulse.usable], axis=0)
         return _recurring(pulse, np.asarray(pulse.numbers[pulse.usable]), times, pulse)
-    steps = {n: ns for n, ns in analysis.whole_steps().items() if n in set(analysis.steps)}
+    judged = set(analysis.steps)
+    steps = {n: ns for n, ns in analysis.whole_steps().items() if n in judged}
     return _recurring(analysis, np.array(list(steps), np.int64), np.array(list(steps.values())), None)
 
 
