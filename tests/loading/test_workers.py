@@ -144,7 +144,9 @@ def test_being_ended_leaves_no_process_and_no_unfinished_file(
 ) -> None:
     cache = tmp_path / "cache"
     command = [sys.executable, "-c", STUCK, "report", *map(str, files), "--jobs", "2", "--cache-dir", str(cache)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_signals
+    )
     until(lambda: cache.is_dir() and len(list(cache.glob(".writing-*"))) == 2)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert len(children) == 2
@@ -154,6 +156,12 @@ def test_being_ended_leaves_no_process_and_no_unfinished_file(
     assert err == ("rankscope: interrupted\n" if number == signal.SIGINT else "")
     assert [pid for pid in children if alive(pid)] == []
     assert list(cache.glob(".writing-*")) == []
+
+
+def hear_signals() -> None:
+    """What runs the tests may ignore them, as nohup does, and whoever is started from there would as well."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def test_workers_end_with_a_parent_that_is_killed(files: list[Path], tmp_path: Path) -> None:

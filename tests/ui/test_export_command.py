@@ -51,7 +51,7 @@ def test_tables_lie_in_a_folder_with_what_they_mean(here: Path, to: str) -> None
     assert status("export", "../traces", "--to", to, "-o", "made/here") == 0
     names = {path.name for path in (here / "made/here").iterdir()}
     assert {f"attribution.{to}", f"operators.{to}", "tables.md", "tables.json"} <= names
-    assert len(names) == 12 and json.loads((here / "made/here/tables.json").read_text()).keys() == {
+    assert len(names) == 14 and json.loads((here / "made/here/tables.json").read_text()).keys() == {
         path.stem for path in (here / "made/here").glob(f"*.{to}")
     }
 
