@@ -5,6 +5,8 @@
     python benchmarks/accuracy.py --frozen         seeds that nobody looked at before the rules were final
     python benchmarks/accuracy.py --quick          a tenth of the runs
 
+Runs that were judged before by the same code are not run again: what was broken off goes on (results/accuracy.jsonl).
+
 Every share has its exact 95 % interval. Delays are 10 to 40 % of the step. On spliced runs only findings count that the
 run as it was recorded does not have; they need the traces that the tests name RANKSCOPE_CORPUS.
 """
@@ -21,6 +23,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
 from accuracy_judged import Outcome, judge
+from accuracy_kept import code, keep, known
 from accuracy_runs import MOST_RANKS, RECORDED, Run, faulty, healthy, recorded_paths, spliced, spliced_healthy
 from intervals import interval
 from measure import RESULTS, Report, environment
@@ -182,8 +185,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     report = Report("accuracy")
     for column in asked:
         runs = drawn(SEEDS[column], count, args.most_ranks or MOST_RANKS)
-        judged = shown(outcomes(runs, args.jobs), len(runs))
-        columns[column] = {"first_seed": SEEDS[column], "runs": len(runs), "environment": environment()} | {
+        before = known(runs)
+        done = [outcome.run for outcome in before]
+        left = [run for run in runs if run not in done]
+        judged = before + shown(keep(outcomes(left, args.jobs)), len(left))
+        columns[column] = {"first_seed": SEEDS[column], "runs": len(runs), "code": code()} | {
+            "environment": environment(),
             "figures": figures(judged),
             "wrong": sorted(o.wrong for o in judged if o.wrong),
         }

@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 from accuracy import FAULTY, HEALTHY, SEEDS, figures
 from accuracy_judged import Outcome, Spoken, judge
+from accuracy_kept import keep, known
 from accuracy_runs import LEAST, MOST, RECIPES, RECORDED, Run, faulty, healthy, recorded_paths, spliced, spliced_healthy
 
 SMALL = 8  # ranks
@@ -74,3 +75,17 @@ def test_what_is_wrong_lowers_the_figures() -> None:
     assert (straggler["recall"]["found"], straggler["recall"]["of"]) == (4, 6)
     assert (link["precision"]["found"], link["precision"]["of"]) == (0, 3)
     assert link["beside"] == {"slow compute": 2, "healthy": 1}
+
+
+def test_runs_that_were_judged_before_are_not_run_again_unless_the_code_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, runs = tmp_path / "kept.jsonl", [healthy(1), faulty(2), faulty(3)]
+    judged = [outcome(runs[0]), outcome(runs[1], ("straggler-rank", (3, 4)), share=None)]
+    assert list(keep(judged, kept)) == judged
+    assert known(runs, kept) == judged
+    kept.write_text(kept.read_text() + '{"code": "cut o', encoding="utf-8")
+    assert list(keep([outcome(runs[2])], kept)) and known(runs, kept) == [*judged, outcome(runs[2])]
+    assert known([faulty(9)], kept) == []
+    monkeypatch.setattr("accuracy_kept.code", lambda: "another")
+    assert known(runs, kept) == []
