@@ -4,13 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEER := .venv-hta
+FRAMEWORKS := .venv-integrations
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test fuzz lint bench bench-quick bench-hta package clean
+.PHONY: help demo test test-integrations fuzz lint bench bench-quick bench-hta package clean
 
 help:
 	@echo "make demo       train a small model on 4 CPU ranks, one of them slow, and report it (demo/report.html)"
 	@echo "make test       lint, types, import contracts and all tests"
+	@echo "make test-integrations  the hooks into Trainer, Lightning, Accelerate and loggers, against the real packages"
 	@echo "make fuzz       2,000 damaged files instead of the 300 of make test; needs about ten minutes"
 	@echo "make lint       the first three only"
 	@echo "make bench      load and analysis benchmarks, against HTA; needs about three hours and 5 GB of disk"
@@ -35,6 +37,15 @@ lint: $(READY)
 
 test: lint
 	$(BIN)/python -m pytest
+
+# the frameworks bring a gigabyte along; they stay apart from ours
+test-integrations: $(FRAMEWORKS)/.ready
+	$(FRAMEWORKS)/bin/python -m pytest -rs tests/collector/integrations
+
+$(FRAMEWORKS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install -qq -e '.[dev,integrations]'
+	@touch $@
 
 fuzz: $(READY)
 	RANKSCOPE_FUZZ=2000 $(BIN)/python -m pytest tests/fuzz
@@ -74,5 +85,5 @@ package: $(READY)
 	cd build && fresh/bin/rankscope demo -o demo
 
 clean:
-	rm -rf $(VENV) $(PEER) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) $(PEER) $(FRAMEWORKS) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
