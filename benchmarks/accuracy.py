@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }
     columns = {column: columns[column] for column in SEEDS if column in columns}
     printed(columns)
-    for column in asked:
+    for column in columns:
         for what, bound in TARGETS.items():
             value = columns[column]["figures"]["shares"][what]["share"]
             report.target(f"{column} seeds: {what}", value if value is not None else 0.0, bound, unit="of runs")
