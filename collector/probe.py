@@ -69,6 +69,7 @@ class Place:
     step: int = 0  # the one that runs
     line: dict[str, Any] = field(default_factory=dict)  # the pulse's line of the step that ended: `step()` may add keys
     later: list[Later] = field(default_factory=list)  # what that line still waits for; see `collector/later.py`
+    listeners: list[Function] = field(default_factory=list)  # told each line of the pulse once it is complete
 
 
 class Probe(Protocol):

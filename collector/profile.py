@@ -37,6 +37,12 @@ class Profile:
         self.options = chosen
         self._session: Session | None = None  # the one begun here
         self._depth = 0
+        self._added: list[Any] = []
+
+    def add(self, probe: Any) -> Profile:
+        """A probe of your own, such as those of `collector/integrations` that pass figures on; before the start."""
+        self._added.append(probe)
+        return self
 
     # ---- begin and end -----------------------------------------------------------------------------------------------
 
@@ -49,6 +55,8 @@ class Profile:
         session = Session.begin(self.options)
         if session is not None:
             self._session = _active = session
+            for probe in self._added:
+                session.add(probe)
         return self
 
     def stop(self, ended: str = "finished") -> None:

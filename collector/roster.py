@@ -32,6 +32,13 @@ class Roster:
         if unknown:
             LOG.warning("rankscope has no probe %s; it has %s", ", ".join(unknown), ", ".join(names))
 
+    def add(self, probe: Any) -> None:
+        """Begin one that the user made, unless its switch is off."""
+        if self._place.options.settings(probe.name, True) is None:
+            self._manifest.probes[probe.name] = "off"
+        else:
+            self._begin(probe)
+
     def step(self, step: int) -> None:
         """A step has ended."""
         for _, ended in self._steps:

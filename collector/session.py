@@ -92,6 +92,10 @@ class Session:
         self._steps.begin(self.place, self._roster)
         return True
 
+    def add(self, probe: Any) -> None:
+        """A further probe, which the user made."""
+        self.guard(probe.name, self._roster.add)(probe)
+
     def stop(self, ended: str) -> None:
         """End the probes and the records, and say how it ended."""
         if not self.alive:
@@ -99,11 +103,11 @@ class Session:
         self.alive = self.clock.listening = False
         if ended.startswith("exception"):
             self._roster.tell("ending", ended)
+        self.guard("pulse", self._steps.held.drain)()  # before those end that hear of its lines
         self._roster.stop()
         if self._first_step is not None:
             self.guard("probes", self._first_step.undo)()
         self.guard("ending", self._endings.remove)()
-        self.guard("pulse", self._steps.held.drain)()
         self.guard("records", self.records.close)()
         self.manifest.ended = self.manifest.ended or ended  # a signal that came before says more
         self.manifest.ended_unix_ns = time.time_ns()

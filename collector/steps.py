@@ -121,3 +121,5 @@ class Steps:
     def _write(self, line: dict[str, Any]) -> None:
         self._job.judge(line)
         self._records.append(PULSE, line)
+        for listener in self._place.listeners:
+            listener(line)

@@ -25,8 +25,8 @@ class RankscopeCallback(Callback):
     """Records from the begin of training, behind the sanity check, to its end. The options are `rankscope.profile`'s."""
 
     def __init__(self, run_dir: str | os.PathLike[str] | None = None, **options: Any) -> None:
-        self._profile = profile(run_dir, **options)
-        self._recording = Recording(self._profile)
+        self.profile = profile(run_dir, **options)
+        self._recording = Recording(self.profile)
         self._seen = 0  # optimizer steps that the trainer has counted
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -51,8 +51,8 @@ class RankscopeCallback(Callback):
         if loss is not None:
             batches = trainer.accumulate_grad_batches if module.automatic_optimization else 1
             # Lightning has divided what `training_step` returned by the batches that it accumulates
-            self._profile.log(loss=loss if batches == 1 else loss * batches)
+            self.profile.log(loss=loss if batches == 1 else loss * batches)
         seen = trainer.global_step
         if seen != self._seen:
             self._seen = seen
-            self._profile.step()
+            self.profile.step()

@@ -23,8 +23,8 @@ class RankscopeCallback(TrainerCallback):
     """Records from the begin of `train()` to its end. The options are those of `rankscope.profile`."""
 
     def __init__(self, run_dir: str | os.PathLike[str] | None = None, **options: Any) -> None:
-        self._profile = profile(run_dir, **options)
-        self._recording = Recording(self._profile)
+        self.profile = profile(run_dir, **options)
+        self._recording = Recording(self.profile)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Begin."""
@@ -32,7 +32,7 @@ class RankscopeCallback(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """The optimizer has stepped; with gradient accumulation this comes once for all its batches."""
-        self._profile.step()
+        self.profile.step()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any) -> None:
         """Keep the numbers that the report knows."""
@@ -45,4 +45,4 @@ class RankscopeCallback(TrainerCallback):
     def _log(self, logs: Mapping[str, Any] | None) -> None:
         kept = {name: logs[name] for name in LOGGED if name in logs} if logs else {}
         if kept:
-            self._profile.log(**kept)
+            self.profile.log(**kept)
