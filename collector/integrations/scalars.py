@@ -1,4 +1,4 @@
-"""Figures of the pulse for a logger: taken in the step, written about once a second by the thread that writes the records.
+"""Figures of the pulse for a logger: taken in the step, written about once a second by a thread of the logger's own.
 
     rankscope/step_s                  the step's wall time, seconds
     rankscope/stage_s/forward ...     each stage's
@@ -6,7 +6,8 @@
     rankscope/device_s/forward ...    by device events
     rankscope/host_bytes ...          memory, as the pulse has it
 
-They are those of the rank whose logger it is. A logger that fails is given nothing more.
+They are those of the rank whose logger it is. A logger that fails is given nothing more. One whose server hangs holds up
+neither training nor the records, and the end for PATIENCE_S at most.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from rankscope.collector.probe import Place
 PREFIX: Final = "rankscope/"
 # lines that wait for a logger that hangs; the oldest are left out
 MAX_WAITING: Final = 10_000
-PATIENCE_S: Final = 5.0  # with it, at the end
+EVERY_S: Final = 1.0  # between two writes: one request to a server for all steps of that time
+PATIENCE_S: Final = 5.0  # at the end: launchers kill what takes much longer
 Rows = list[tuple[int, int, dict[str, float]]]  # step, UNIX nanoseconds of its begin, figures
 
 
@@ -35,8 +37,8 @@ class Scalars:
             raise ValueError(f"every is a number of steps, not {every}")
         self._every = every
         self._waiting: deque[Mapping[str, Any]] = deque(maxlen=MAX_WAITING)
-        self._writing = threading.Lock()
-        self._whole = True  # False: a write has not come back, or failed
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def write(self, rows: Rows) -> None:
         """Pass these on."""
@@ -49,42 +51,46 @@ class Scalars:
 
     def start(self, place: Place) -> None:
         """Listen to the lines of this run."""
-        self._whole = True
         self._waiting.clear()
+        self._ending = threading.Event()
+        # a daemon: a server that never answers does not keep the process alive
+        self._thread = threading.Thread(
+            target=place.guard(self.name, self._work),
+            args=(self._ending,),
+            name=f"rankscope {self.name}",
+            daemon=True,
+        )
+        self._thread.start()
         place.listeners.append(self._take)
 
     def step(self, step: int) -> None:
         """A line comes when it is complete, which may be later."""
 
-    def flushed(self) -> None:
-        """In the thread that writes."""
-        if not self._writing.acquire(timeout=PATIENCE_S):
-            return
-        try:
-            self._pass_on()
-        finally:
-            self._writing.release()
-
     def stop(self) -> None:
-        """The last ones."""
-        self.flushed()
-        if self._whole:
-            self.close()
+        """The last ones. Raises TimeoutError where the logger has not taken them in time."""
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join(PATIENCE_S)
+            if self._thread.is_alive():
+                raise TimeoutError(f"its last write took more than {PATIENCE_S:g} s; figures may be missing there")
 
     def _take(self, line: Mapping[str, Any]) -> None:
         if line["step"] % self._every == 0:
             self._waiting.append(line)
 
+    def _work(self, ending: threading.Event) -> None:
+        while not ending.wait(EVERY_S):
+            self._pass_on()
+        self._pass_on()
+        self.close()
+
     def _pass_on(self) -> None:
-        if not self._whole or not self._waiting:
-            return
         rows = []
         while self._waiting:
             line = self._waiting.popleft()
             rows.append((line["step"], line["begin_ns"], figures(line)))
-        self._whole = False
-        self.write(rows)
-        self._whole = True
+        if rows:
+            self.write(rows)
 
 
 def figures(line: Mapping[str, Any]) -> dict[str, float]:

@@ -131,7 +131,7 @@ def test_graphs_say_channels_and_speeds_and_none_where_they_do_not() -> None:
     "content",
     [
         b'<!DOCTYPE a [<!ENTITY b "c">]><system>&b;</system>',
-        b'<!DOCTYPE a SYSTEM "file:///etc/passwd"><system/>',
+        b'<!DOCTYPE a SYSTEM "/etc/passwd"><system/>',
         b"<system><cpu>",
         b"<system>" * 100,
         b"<system>" + b"<cpu/>" * 100_001 + b"</system>",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 from pathlib import Path
 
 import pytest
 from integrated import left
 
 import rankscope
-from rankscope.collector import profile as profiles
+from rankscope.collector.integrations import scalars
 from rankscope.collector.integrations.scalars import Rows, Scalars, figures
 
 
@@ -70,17 +71,17 @@ def test_every_other_step_is_asked_for_by_number(tmp_path: Path) -> None:
 
 
 def test_a_logger_that_fails_is_noted_once_and_given_nothing_more(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(scalars, "EVERY_S", 0.001)
     sink = Kept(breaks=True)
     with (
         caplog.at_level(logging.WARNING, logger="rankscope"),
         rankscope.profile(tmp_path / "run").add(sink) as p,
     ):
         p.step()
-        session = profiles.active()
-        assert session is not None
-        session._roster.tell("flushed")
+        assert sink._thread is not None
+        sink._thread.join(10)
         p.step()
     (found,) = left(tmp_path / "run")
     assert (sink.writes, sink.closed) == (1, 0)
@@ -88,6 +89,23 @@ def test_a_logger_that_fails_is_noted_once_and_given_nothing_more(
     assert found.manifest.probes["kept"] == "failed: ConnectionError: planted"
     assert found.failures() == ["kept"]
     assert len([record for record in caplog.records if "kept" in record.getMessage()]) == 1
+
+
+def test_a_logger_that_never_answers_holds_up_neither_the_records_nor_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scalars, "EVERY_S", 0.001)
+    monkeypatch.setattr(scalars, "PATIENCE_S", 0.05)
+    sink, released = Kept(), threading.Event()
+    monkeypatch.setattr(sink, "write", lambda rows: released.wait(60))
+    train(tmp_path / "run", sink)
+    try:
+        (found,) = left(tmp_path / "run")
+        assert len(found.pulse) == 6 and found.manifest.ended == "finished"
+        assert found.manifest.probes["kept"].startswith("failed: TimeoutError: its last write took more than 0.05 s")
+        assert sink._thread is not None and sink._thread.is_alive() and sink._thread.daemon
+    finally:
+        released.set()
 
 
 def test_its_switch_turns_it_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
