@@ -18,6 +18,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from rankscope.ui import output
@@ -89,10 +90,12 @@ def _text(found: Evidence, findings: Sequence[Finding]) -> str:
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:
+    from rankscope.reports.names import visible
+
     yield f"Findings: {len(findings)}"
     for finding in findings[:SHOWN]:
         yield f"  {finding.id}  {finding.communicator}"
-        yield f"    {finding.sentence}"
+        yield from wrap(visible(finding.sentence), output.width(), initial_indent="    ", subsequent_indent="    ")
         yield from (f"    - {line}" for line in finding.evidence)
     yield from _more(len(findings))
 
